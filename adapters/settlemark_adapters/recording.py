@@ -9,8 +9,8 @@ with traffic.operation("ada"):
     client.put("https://shop.example/orders/7", json=changed(order))
 ```
 
-Nothing of it is settled or changed: it is there to find out what goes wrong before settlemark is adopted, with
-`settlemark check history.jsonl`.
+This settles and changes nothing: it is for finding anomalies before you adopt settlemark, with `settlemark check
+history.jsonl`.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def path_of(url: httpx.URL) -> str:
 
 @dataclass(eq=False)
 class _Issued:
-    """A request: of which operation, in which place among its writes, and at which moment it left."""
+    """A request: its operation, its place among the operation's writes, and the moment it left."""
 
     operation: _Operation
     place: int
@@ -114,7 +114,7 @@ class HttpRecorder:
     def watch(self, client: Client) -> Client:
         """Let a client report its requests, and return the client.
 
-        The body of an answer is read before its caller has it, when it is short or there is no ETag: also where the
+        The body of an answer is read before its caller gets it, if it is short or there is no ETag, even where the
         caller wanted to stream it.
         """
         asks: list[Any] = client.event_hooks["request"]
@@ -142,12 +142,12 @@ class HttpRecorder:
 
     @contextmanager
     def operation(self, agent: str, *, name: str | None = None) -> Generator[None]:
-        """Take what is requested within for one operation of an agent, in this thread or task and the tasks it begins.
+        """Group the requests made within as one operation of an agent, in this thread or task and the tasks it begins.
 
-        One that has written nothing commits at the end, unless it is left with an exception.
+        One without writes commits at the end, unless it is left with an exception.
 
         Args:
-            agent: who.
+            agent: the agent.
             name: what it is part of, for people.
         """
         operation = _Operation(agent, name)
@@ -160,7 +160,7 @@ class HttpRecorder:
             self._current.reset(before)
             self._end(operation, ended=ended)
 
-    # ---- what clients tell
+    # ---- reports of clients
 
     def _requested(self, request: httpx.Request) -> None:
         operation = self._current.get()
@@ -179,8 +179,8 @@ class HttpRecorder:
         if not self._warned:
             self._warned = True
             _log.warning(
-                "%s %s was requested outside of an operation, and is not recorded: whose is it? say so with"
-                " `with traffic.operation(agent):`",
+                "%s %s was requested outside of an operation, and is not recorded: name its agent with `with"
+                " traffic.operation(agent):`",
                 request.method,
                 self._cell(request.url),
             )
@@ -242,7 +242,7 @@ class HttpRecorder:
 
     @staticmethod
     def _aliases(request: httpx.Request | None, response: httpx.Response | None) -> list[str | None]:
-        """Return what a state of a resource may be known by, the best first: its ETag, its body, what was sent."""
+        """Return the names by which a resource's state may be known, the best first: ETag, body, what was sent."""
         found: list[str | None] = []
         if response is not None:
             tag = response.headers.get("ETag")
@@ -257,7 +257,7 @@ class HttpRecorder:
 
 
 def _digest(body: bytes) -> str:
-    """Return a short name for a body; of JSON the same one however it is written.
+    """Return a short name for a body; for JSON independent of its formatting.
 
     >>> _digest(b'{"a": 1, "b": 2}') == _digest(b'{"b":2,"a":1}')
     True

@@ -1,9 +1,8 @@
-"""Commands: any one as an opaque effect, and those whose pattern is declared as tools of their own.
+"""Commands: any one as an opaque effect, and declared patterns as tools of their own.
 
-A command line can do anything, so nobody can say what it touches or how it is undone: it is opaque. A `Pattern` says
-that of one kind of command, and what it is filled with is quoted and never read as syntax. Confined are the folder a
-command starts in, the paths a pattern is filled with, and the environment; what a program then reaches is the
-operating system's to confine.
+A command line can do anything, so its scope and its undo are unknown: it is opaque. A `Pattern` declares one kind of
+command, whose arguments are quoted and never read as syntax. Confined are the folder a command starts in, the paths
+that fill a pattern, and the environment; what a program then reaches is the operating system's to confine.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ OWN = ".settlemark"
 
 
 class _Running(NamedTuple):
-    """The call that is running: its key, its mark, and whether an earlier try has done it."""
+    """The running call: its key, its mark, and whether an earlier try has done it."""
 
     key: str
     mark: Mark
@@ -136,10 +135,10 @@ class Shell(Adapter):
         return self._run("run_command", self._line(command), self.key, self._inside("run_command", directory))
 
     def _line(self, command: Any) -> Filled:
-        """Return a command as it was written.
+        """Return a valid command line.
 
         Raises:
-            ValueError: it is none.
+            ValueError: it is invalid.
         """
         text = one_word("run_command", "command", command)
         try:
@@ -171,7 +170,7 @@ class Shell(Adapter):
                     f" nothing was run; call {self._prefix}{pattern.tool}, or say it in other words"
                 )
 
-    # ---- declared ones
+    # ---- declared patterns
 
     def _declared(self, pattern: Pattern) -> Operation[Any, Any]:
         """Return the tool of a pattern."""
@@ -212,7 +211,7 @@ class Shell(Adapter):
 
     @contextlib.contextmanager
     def _around(self, pattern: Pattern, given: dict[str, Any], key: str) -> Generator[None]:
-        """Mark the call on disk before it acts: the mark tells later processes what became of it."""
+        """Mark the call on disk before it acts: the mark tells later processes the outcome."""
         self._check_words(pattern, given)
         with self._marks.held(key) as mark:
             told = mark.told()
@@ -263,7 +262,7 @@ class Shell(Adapter):
                 return
             probe = pattern.other("probe")
             if probe is not None and self._status(pattern, probe, given, key) == _NO:
-                mark.end(_YES, undo=True)  # it is undone: whoever did that died before it was recorded
+                mark.end(_YES, undo=True)  # it is undone: the process that did so died before recording it
                 return
             result = self._run(f"the undo of {pattern.tool}", undo.fill(given), key, self.root, mark, undo=True)
         if result["exit_code"] != _YES:
@@ -295,14 +294,15 @@ class Shell(Adapter):
             if is_path and hole in values:
                 values[hole] = self._inside(pattern.tool, values[hole], hole).relative_to(self.root).as_posix()
                 if values[hole] == "." and hole in template.fields:
-                    return Scope.parse(template.text.partition(f"{{{hole}")[0])  # the root, and all below it
+                    return Scope.parse(template.text.partition(f"{{{hole}")[0])  # the root, and everything below it
         return template.fill(values)
 
     def _check_words(self, pattern: Pattern, given: dict[str, Any]) -> None:
-        """Refuse what a pattern must not be filled with.
+        """Refuse values that must not fill a pattern.
 
         Raises:
-            ValueError: it is no text, or would be an option. PermissionError: a path leads out of the root.
+            ValueError: one is no text, or would be an option.
+            PermissionError: a path leads out of the root.
         """
         for hole, is_path in pattern.template.holes.items():
             word = one_word(pattern.tool, hole, given[hole])
@@ -376,7 +376,7 @@ class Shell(Adapter):
 
 
 def _recorded(pattern: Pattern) -> dict[str, Any]:
-    """Return the result of a command that is known to be done: what it wrote is lost."""
+    """Return the result of a command that is known to be done, without its lost output."""
     return {"exit_code": min(pattern.done), "stdout": "", "stderr": "", "truncated": False}
 
 

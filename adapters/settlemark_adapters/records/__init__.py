@@ -1,8 +1,8 @@
 """Several records as one commit: written together or not at all, with one entry in the log, and undone together.
 
-`Records` has the tools, `record_tool` makes one of a few lines, and `Invoices` and `Journal` are two that are ready.
-The commits are in a directory (`FileBackend`), a database (`SqlBackend`), a store of objects (`ObjectBackend`) or a
-git repository (`GitBackend`).
+`Records` has the tools, `record_tool` makes one in a few lines, and `Invoices` and `Journal` are two ready-made ones.
+The commits are in a directory (`FileBackend`), a database (`SqlBackend`), a store of objects (`ObjectBackend`) or a git
+repository (`GitBackend`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a store of commits must be able to do; the four that are shipped, and one's own, are used alike."""
+"""The interface of a store of commits, for the four that are shipped and your own."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ DAY = 86_400.0
 
 
 class Moved(Exception):
-    """Another commit came first: nothing was published; look at the new state and try again."""
+    """Another commit came first: nothing was published; read the new state and try again."""
 
 
 class Staging(Protocol):
-    """What one transaction has written so far, where no reader looks."""
+    """What one transaction has written so far, invisible to readers."""
 
     def put(self, path: str, text: str | None) -> None:
-        """Write a record's text, or note that it is to be deleted; a later one of the same path replaces it."""
+        """Write a record's text, or record its deletion; a later write of the same path replaces it."""
         ...
 
     def publish(self, commit: Commit, head: Head) -> Commit:
-        """Make it real in one atomic step, as the next commit after this head; return the commit, with its id.
+        """Publish in one atomic step, as the next commit after this head; return the commit, with its id.
 
         Raises:
             Moved: that is no longer the head.
@@ -33,16 +33,16 @@ class Staging(Protocol):
         ...
 
     def discard(self) -> None:
-        """Remove what is left of it; a second call does nothing."""
+        """Remove its remains; a second call does nothing."""
         ...
 
 
 @runtime_checkable
 class Backend(Protocol):
-    """A log of commits, and what it comes to.
+    """A log of commits, and the state it leads to.
 
-    Laws: a commit is there as a whole or not at all, for every reader and after every crash. The log only grows, and
-    of two that publish after one head, one is refused. A view shows what the log came to at one commit.
+    Laws: a commit is there as a whole or not at all, for every reader and after every crash. The log only grows, and of
+    two that publish after one head, one is refused. A view shows the state at one commit.
     """
 
     def view(self, *, fresh: bool = True) -> AbstractContextManager[View]:
@@ -50,15 +50,15 @@ class Backend(Protocol):
         ...
 
     def stage(self, tenant: str, key: str) -> Staging:
-        """Return a place for what a transaction writes before it is published."""
+        """Return a place for a transaction's writes before they are published."""
         ...
 
     def sweep(self, older_than: float = DAY) -> list[str]:
-        """Remove what transactions of dead processes have left, and return the names; nobody could see it."""
+        """Remove what transactions of dead processes have left, and return the names; no reader could see it."""
         ...
 
     def close(self) -> None:
-        """Give back connections and files."""
+        """Close connections and files."""
         ...
 
 

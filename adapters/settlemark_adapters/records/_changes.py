@@ -1,4 +1,4 @@
-"""Changes to records as a model writes them: a list of objects, each of which says what it does to one record."""
+"""Changes to records as a model writes them: a list of objects, one for each record."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _MAY = frozenset({"do", "entity", "id", "fields"})
 
 
 def fit_changes(changes: object, entities: Mapping[str, Entity]) -> list[dict[str, Any]]:
-    """Return changes that can be told apart, whatever they find in the store.
+    """Check changes as far as possible without the store, and return them.
 
     Raises:
-        BadRecord: naming the first that cannot.
+        BadRecord: naming the first invalid one.
     """
     if not isinstance(changes, list | tuple) or not changes:
         raise BadRecord("changes: give a list with one object for each record, at least one; nothing was written")
@@ -25,13 +25,13 @@ def fit_changes(changes: object, entities: Mapping[str, Entity]) -> list[dict[st
 
 
 def scopes_of_changes(changes: object, entities: Mapping[str, Entity], place: Place, bucket: str) -> list[str]:
-    """Return the scopes of the records that changes are about, each once."""
+    """Return the scopes of the changed records, each once."""
     told = fit_changes(changes, entities)
     return list(dict.fromkeys(place.scope(one["entity"], one.get("id") or bucket) for one in told))
 
 
 def made(tx: Tx, changes: object) -> list[dict[str, Any]]:
-    """Make the changes, and return the records as they are then; of one that is deleted, its id.
+    """Make the changes, and return the changed records; for a deleted one, its id.
 
     Raises:
         BadRecord: one cannot be made.
@@ -93,7 +93,7 @@ def _meant(value: object, done: list[dict[str, Any]]) -> object:
 
 
 def _reference(value: object) -> Any:
-    """Return the number of the change that a value stands for, or None when it stands for itself."""
+    """Return the number of the change that a value refers to, or None for an ordinary value."""
     if not isinstance(value, dict):
         return None
     given = cast("dict[str, Any]", value)

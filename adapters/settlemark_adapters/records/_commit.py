@@ -12,7 +12,7 @@ from settlemark.hosting import json_text
 
 @dataclass(frozen=True)
 class Commit:
-    """What one commit says, which is all of what it does.
+    """The contents of one commit.
 
     Attributes:
         message: why, in one line.
@@ -41,12 +41,12 @@ class Commit:
     id: str = ""
 
     def after(self, head: Head) -> Self:
-        """Return it as the next one; its id is a digest of all that it says."""
+        """Return it as the next one; its id is a digest of its contents."""
         placed = replace(self, number=head.number + 1, parent=head.id, id="")
         return replace(placed, id=placed.digest())
 
     def digest(self) -> str:
-        """Return the digest of all that it says."""
+        """Return the digest of its contents."""
         return hashlib.sha256(json_text.encode({**self.plain(), "id": ""}).encode()).hexdigest()[:40]
 
     def plain(self) -> dict[str, Any]:
@@ -54,7 +54,7 @@ class Commit:
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
     def entry(self) -> dict[str, Any]:
-        """Return what a log tells of it."""
+        """Return its entry for a log."""
         entry = {"commit": self.id, "message": self.message, "author": self.author, "at": self.at}
         return {**entry, "paths": list(self.contents), **({"reverts": self.reverts} if self.reverts else {})}
 
@@ -69,10 +69,10 @@ class Head:
 
 @dataclass(frozen=True)
 class Committed:
-    """What a transaction came to.
+    """The outcome of a transaction.
 
     Attributes:
-        result: what its function returned.
+        result: its function's result.
         commit: the id of the commit; None when nothing was to be written.
         records: the records as the commit has them, by path; None where one is deleted.
     """
@@ -83,7 +83,7 @@ class Committed:
 
     @property
     def answer(self) -> dict[str, Any]:
-        """What a tool tells: its result, and the commit's id beside it."""
+        """The tool's answer: its result, with the commit's id."""
         result: Any = self.result
         return {**(result if isinstance(result, dict) else {"result": result}), "commit": self.commit}
 

@@ -1,4 +1,4 @@
-"""What a kind of record has in it, and where its records are: their paths in a commit, their names as scopes."""
+"""A kind of record: its fields, its records' paths in a commit, and their scopes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Entity:
         name: begins with a capital, as in `Invoice`.
         fields: by name: `str`, `int`, `float` (whole numbers too), `bool`, `list` or `dict`.
         optional: fields that may be missing, or None.
-        computed: fields that the tools work out, and that `commit_records` takes from nobody.
+        computed: fields that the tools compute, and that `commit_records` refuses.
 
     Raises:
         ValueError: a name or a type is not one of these.
@@ -67,7 +67,7 @@ class Entity:
                 raise ValueError(f"{self.name} has no field {name!r}; it has {', '.join(self.fields)}")
 
     def fit(self, fields: Mapping[str, Any], *, partly: bool = False) -> dict[str, Any]:
-        """Return the fields in their order, when they are what a record of this kind has.
+        """Check fields against this kind of record, and return them in order.
 
         Args:
             fields: values by name.
@@ -85,7 +85,7 @@ class Entity:
         return {name: self._fit(name, fields[name]) for name in self.fields if name in fields}
 
     def take(self, fields: Mapping[str, Any]) -> None:
-        """Return when none of the fields is one that tools work out.
+        """Check that none of the fields is a computed one.
 
         Raises:
             BadRecord: one is.
@@ -95,7 +95,7 @@ class Entity:
                 raise self.bad(f"works out {name!r} itself: leave it out, and use the tool that computes it", name)
 
     def bad(self, why: str, name: str | None = None) -> BadRecord:
-        """Return the error that says what is wrong with a record of this kind."""
+        """Return the error for an invalid record of this kind."""
         return BadRecord(f"{self.name} {why}; nothing was written", entity=self.name, field=name)
 
     def _fit(self, name: str, value: Any) -> Any:
@@ -114,7 +114,7 @@ class Entity:
 
 @dataclass(frozen=True)
 class Place:
-    """Where the records of one store (and tenant) are.
+    """The paths and scopes of one store's (and tenant's) records.
 
     >>> place = Place("books", "acme")
     >>> (place.path("Invoice", "INV-7"), place.scope("Invoice", "INV-7"))
@@ -140,7 +140,7 @@ class Place:
         return f"{self.space(entity)}/{record_id}{SUFFIX}"
 
     def scope(self, entity: str = "", part: str = "") -> str:
-        """Return the scope of the store, of an entity, of a record, or of all that one call creates."""
+        """Return the scope of the store, of an entity, of a record, or of everything one call creates."""
         derived = _DERIVED.fullmatch(part)
         parts = ("record:", self.store, self.tenant, entity, *(derived.groups() if derived else (part,)))
         return "/".join(filter(None, parts))
@@ -154,17 +154,17 @@ def split(path: str) -> tuple[str, str] | None:
     """
     space, _, name = path.rpartition("/")
     parts = space.split("/")
-    if parts[0] != ROOT or not 2 <= len(parts) <= 3 or not name.endswith(SUFFIX):  # noqa: PLR2004 - with a tenant, or not
+    if parts[0] != ROOT or not 2 <= len(parts) <= 3 or not name.endswith(SUFFIX):  # noqa: PLR2004 - with a tenant, or without
         return None
     record_id = name.removesuffix(SUFFIX)
     return (space, record_id) if _ID.fullmatch(record_id) and _ENTITY.fullmatch(parts[-1]) else None
 
 
 def checked_id(record_id: object, entity: str) -> str:
-    """Return an id that may name a record.
+    """Return a valid id of a record.
 
     Raises:
-        BadRecord: it may not.
+        BadRecord: it is invalid.
     """
     if not isinstance(record_id, str) or not _ID.fullmatch(record_id) or record_id.endswith("."):
         raise BadRecord(
@@ -177,10 +177,10 @@ def checked_id(record_id: object, entity: str) -> str:
 
 
 def checked_line(text: object, what: str) -> str:
-    """Return a text that may stand in a log as one line.
+    """Return a text that fits into one line of a log.
 
     Raises:
-        BadRecord: it is empty, too long, or would be several lines.
+        BadRecord: it is empty, too long, or has several lines.
     """
     if not isinstance(text, str) or not text.strip() or len(text) > 500 or not text.isprintable():  # noqa: PLR2004
         raise BadRecord(f"the {what} {_shown(text)}: give one line of at most 500 characters; nothing was written")
@@ -205,7 +205,7 @@ def read(text: str) -> dict[str, Any]:
 
 
 def mark(value: Any) -> str:
-    """Return a digest under which two values are equal exactly when JSON says so; `1` is `1.0`.
+    """Return a digest that is equal for two values exactly when JSON says so; `1` is `1.0`.
 
     >>> mark(1) == mark(1.0), mark(1) == mark(True), mark("1") == mark(1)
     (True, False, False)

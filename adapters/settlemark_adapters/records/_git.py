@@ -1,8 +1,8 @@
 """Commits in a git repository: the records are files of a branch, and one `update-ref` makes a commit real.
 
-Objects are written as a transaction goes, and nobody finds them before the branch points at them; git itself removes
-those that none ever pointed at. The branch moves only from where it was seen, so of two committers one is refused.
-Whose call a commit was stands in its trailers, so it outlives a rebase; what people commit is read like any other.
+A transaction's objects are written as it goes, and nobody finds them before the branch points at them; git itself
+removes unreferenced ones. The branch moves only from where it was seen, so of two committers one is refused. A commit's
+trailers name its call, so it outlives a rebase; people's commits are read like any other.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class GitBackend(LogBackend):
     """Commits on a branch of a git repository.
 
     Args:
-        repository: its path; where there is nothing, a bare one is made.
+        repository: its path; a missing one is created, bare.
         branch: the branch, which nobody has checked out there; made by the first commit.
-        projection: where queries are answered from, an SQLAlchemy URL; by default memory, made from the branch.
+        projection: the database for queries, an SQLAlchemy URL; by default memory, made from the branch.
 
-    Laws: as `FileBackend`. A branch that somebody has rewritten is read anew.
+    Laws: as `FileBackend`. A rewritten branch is read anew.
 
     Raises:
         StoreError: this is no repository, its branch is checked out, or git is not installed.
@@ -81,7 +81,7 @@ class GitBackend(LogBackend):
         return self.git("rev-parse", "--verify", "--quiet", f"{self._ref}^{{commit}}", fails=True).strip() or None
 
     def since(self, head: Head, *, known: bool) -> Iterable[Commit] | None:
-        """Return the commits after this one, the oldest first; None when the branch no longer comes from it."""
+        """Return the commits after this one, the oldest first; None when the branch no longer contains it."""
         del known
         tip = self.tip()
         if tip == head.id:
@@ -94,11 +94,11 @@ class GitBackend(LogBackend):
             f"--format={_COMMIT}", span, "--", fails=head.id is not None,
         )  # fmt: skip
         found = self._read(listed, head)
-        # A branch may have come from a commit by way of a merge, or not at all: then it is read from its beginning.
+        # A branch may contain a commit through a merge, or not at all: then it is read from its beginning.
         return found if found and found[0].parent == head.id else (None if head.id is not None else found)
 
     def stage(self, tenant: str, key: str) -> GitStaging:
-        """Return a place for what a transaction writes."""
+        """Return a place for a transaction's writes."""
         del tenant, key
         return GitStaging(self)
 
@@ -182,19 +182,19 @@ class GitStaging:
         self._blobs: dict[str, str | None] = {}
 
     def put(self, path: str, text: str | None) -> None:
-        """Write a record's text, or note that it is to be deleted."""
+        """Write a record's text, or record its deletion."""
         made = None if text is None else self._backend.git("hash-object", "-w", "--stdin", given=text).strip()
         self._blobs[path] = made
 
     def publish(self, commit: Commit, head: Head) -> Commit:
-        """Make it real in one atomic step: the branch points at it from then on."""
+        """Publish in one atomic step: the branch points at it from then on."""
         made = replace(commit, number=head.number + 1, parent=head.id)
         made = replace(made, id=self._commit(made, self._tree(head, made.contents)))
         self._backend.move(head.id, made.id)
         return made
 
     def discard(self) -> None:
-        """Leave it to git, which removes what nothing points at."""
+        """Do nothing: git removes unreferenced objects."""
         self._blobs.clear()
 
     def _tree(self, head: Head, contents: Iterable[str]) -> str:
@@ -246,7 +246,7 @@ def _message(commit: Commit) -> str:
 
 
 def _said(body: str) -> tuple[str, dict[str, Any]]:
-    """Return a commit's message, and what its trailers say; none where they are not ours."""
+    """Return a commit's message, and its trailers if they are ours."""
     lines = body.rstrip("\n").split("\n")
     trailers = dict(line.split(": ", 1) for line in lines[1:] if line.startswith("Settlemark-") and ": " in line)
     said: dict[str, Any] = {}
@@ -293,7 +293,7 @@ def _bytes(
     fails: bool = False,
     environment: Mapping[str, str] | None = None,
 ) -> bytes:
-    """Return what a git command prints; when it fails and may, nothing.
+    """Return a git command's output; nothing, when it fails and may.
 
     Raises:
         StoreError: it failed, or git is not there.
@@ -303,11 +303,11 @@ def _bytes(
     above = "" if repository is None else str(repository.parent)
     alone = {
         **_git_alone.environment(),
-        "GIT_CEILING_DIRECTORIES": above,  # never somebody's repository around this one
+        "GIT_CEILING_DIRECTORIES": above,  # never a user's repository around this one
     }
     try:
         ended = subprocess.run(  # noqa: S603 - git, with arguments of our own making
-            ["git", *where, *arguments],  # noqa: S607 - whichever git the user has
+            ["git", *where, *arguments],  # noqa: S607 - the user's git
             input=given if given is not None else b"",
             capture_output=True,
             timeout=SECONDS,

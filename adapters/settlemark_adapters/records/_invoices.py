@@ -1,4 +1,4 @@
-"""Invoices with their lines: one commit each, and every sum worked out here, by nobody else."""
+"""Invoices with their lines: one commit each, with every sum computed here."""
 
 from __future__ import annotations
 
@@ -76,10 +76,10 @@ class Invoices(Records):
 
 
 def worked_out(lines: object) -> list[dict[str, Any]]:
-    """Return an invoice's lines with what each comes to.
+    """Return an invoice's lines with their totals.
 
     Raises:
-        BadRecord: there are none, or one is not fit; it says which and why.
+        BadRecord: there are none, or one is invalid; it says which and why.
 
     >>> worked_out([{"description": "Travel", "unit_price": 350}])
     [{'description': 'Travel', 'qty': 1, 'unit_price': 350, 'line_total': 350}]

@@ -1,4 +1,4 @@
-"""A journal of accounts: an entry with its lines is one commit, and none fires whose debits are not its credits."""
+"""A journal of accounts: an entry with its lines is one commit, and debits always equal credits."""
 
 from __future__ import annotations
 
@@ -72,10 +72,10 @@ class Journal(Records):
 
 
 def balanced(lines: object) -> tuple[list[dict[str, Any]], Decimal]:
-    """Return an entry's lines, each with both sides, and what either side comes to.
+    """Return an entry's lines, each with both sides, and the sum of either side.
 
     Raises:
-        BadRecord: they do not balance, or one is not fit; it says which and why.
+        BadRecord: they do not balance, or one is invalid; it says which and why.
 
     >>> balanced([{"account": "cash", "debit": 1}, {"account": "sales", "credit": 1}])[1]
     Decimal('1.00')

@@ -1,4 +1,4 @@
-"""A log of commits outside of a database, and a projection that is brought up to date whenever somebody looks."""
+"""A log of commits outside of a database, and a projection that is brought up to date at each read."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from settlemark_adapters.records._projection import Projection, View, apply_all
 
 
 class LogBackend(ABC):
-    """The part of a backend that reads: what its log says is applied to the projection, commit by commit.
+    """The reading part of a backend: applies the log to the projection, commit by commit.
 
-    The projection knows which commit it stands at, and takes each in one database transaction: a crash anywhere leaves
-    it at some commit, from which the next look goes on. Losing it loses nothing.
+    The projection knows its commit, and applies each in one database transaction: a crash anywhere leaves it at some
+    commit, from which the next read continues. Losing it loses nothing.
 
     Args:
         projection: an SQLAlchemy URL; by default it is in memory, and made anew by each process.
@@ -33,13 +33,13 @@ class LogBackend(ABC):
         """Return the commits after this one, the oldest first; None when the log has no such commit.
 
         Args:
-            head: what the projection stands at.
-            known: the log was seen to have it, by this process.
+            head: the projection's commit.
+            known: this process has seen it in the log.
         """
 
     @contextmanager
     def view(self, *, fresh: bool = True) -> Generator[View]:
-        """Give the state at one commit, unchanged while it is open: the last one, or, not fresh, the last seen."""
+        """Yield the state at one commit, unchanged while it is open: the last one, or, not fresh, the last seen."""
         with self._sound():
             if fresh or not self._known:
                 self.catch_up()
@@ -70,7 +70,7 @@ class LogBackend(ABC):
             ) from error
 
     def close(self) -> None:
-        """Give back what the projection has open."""
+        """Close the projection's connections."""
         self._projection.close()
 
 
@@ -79,7 +79,7 @@ class NumberedLog(LogBackend):
 
     @abstractmethod
     def entry(self, number: int) -> Commit | None:
-        """Return a commit; None when there is none of this number."""
+        """Return a commit; None if there is none of this number."""
 
     def since(self, head: Head, *, known: bool) -> Iterable[Commit] | None:
         """Return the commits after this one, the oldest first; None when the log has no such commit."""
@@ -96,10 +96,10 @@ class NumberedLog(LogBackend):
 
 
 def whole(commit: Commit, where: str) -> Commit:
-    """Return a commit that was read, when it says what it said when it was made.
+    """Return a commit that was read, if its contents are intact.
 
     Raises:
-        StoreError: its id is not the digest of what it says.
+        StoreError: its id is not the digest of its contents.
     """
     if commit.digest() != commit.id:
         raise StoreError(

@@ -1,4 +1,4 @@
-"""Sums of money, worked out exactly: in decimals, rounded to cents half away from zero, and kept as numbers."""
+"""Sums of money, computed exactly: in decimals, rounded to cents half away from zero, and stored as numbers."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from settlemark_adapters.records._errors import BadRecord
 
 CENT = Decimal("0.01")
 MOST = Decimal(10) ** 12
-"""No sum reaches this: up to here a number of JSON tells every cent."""
+"""Every sum is below this: up to here a JSON number is exact to the cent."""
 
 
 def amount(value: object, what: str) -> Decimal:
     """Return a number as it was written: `0.1` is a tenth.
 
     Raises:
-        BadRecord: it is none, or no sum of money can be so large.
+        BadRecord: it is no number, or too large for a sum of money.
 
     >>> amount(0.1, "price") * 3
     Decimal('0.3')
@@ -51,7 +51,7 @@ def total(sums: Iterable[Decimal], what: str) -> Decimal:
 
 
 def plain(sum_: Decimal) -> int | float:
-    """Return a sum as a number of JSON.
+    """Return a sum as a JSON number.
 
     >>> plain(Decimal("1850.00")), plain(Decimal("0.30"))
     (1850, 0.3)

@@ -31,7 +31,7 @@ from settlemark_adapters.records._log import NumberedLog, whole
 
 Create = Callable[[str, bytes], object]
 
-# What asks each service to put an object only where there is none, in the libraries of fsspec that know how.
+# How to put an object only where there is none, for each service whose fsspec library supports it.
 _CONDITIONS: dict[str, tuple[str, Any]] = {
     **dict.fromkeys(("s3", "s3a", "gs", "gcs"), ("mode", "create")),
     **dict.fromkeys(("abfs", "abfss", "az"), ("overwrite", False)),
@@ -73,18 +73,18 @@ class ObjectBackend(NumberedLog):
         return _protocols(self.fs)[0]
 
     def stage(self, tenant: str, key: str) -> ObjectStaging:
-        """Return a place for what a transaction writes; the first time, old ones of dead processes are swept."""
+        """Return a place for a transaction's writes; the first time, sweep old ones of dead processes."""
         if not self._swept:
             self._swept = True
             self.sweep()
-        # Two processes may be at one call, one of them given up for dead: each has a place of its own.
+        # Two processes may be at one call, one of them thought dead: each has a place of its own.
         own = f"{hashlib.sha256(key.encode()).hexdigest()[:16]}-{uuid.uuid4().hex[:8]}"
         return ObjectStaging(self, f"{self.root}/scratch/{tenant or '_'}/{own}")
 
     def sweep(self, older_than: float = DAY) -> list[str]:
         """Remove what transactions of dead processes have left in `scratch/`, and return the names.
 
-        One that is alive after all loses nothing: what it publishes is the log entry alone.
+        One that is alive after all loses nothing: it publishes only the log entry.
         """
         try:
             found: dict[str, dict[str, Any]] = self.fs.find(f"{self.root}/scratch", detail=True)
@@ -111,7 +111,7 @@ class ObjectBackend(NumberedLog):
             ) from error
 
     def publish(self, made: Commit) -> Commit:
-        """Put a commit where its number says, unless there is one."""
+        """Put a commit at its number, unless there is one."""
         path = self._entry(made.number)
         data = json.dumps(made.plain(), ensure_ascii=False, indent=1).encode()
         try:
@@ -124,7 +124,7 @@ class ObjectBackend(NumberedLog):
         return made
 
     def _there(self, error: Exception, made: Commit) -> Commit | None:
-        """Return what stands where a commit was to be put, when putting it did not go well."""
+        """Return what is at a commit's number, after putting it there failed."""
         if isinstance(error, PermissionError):
             raise StoreError(
                 f"{self!r} may not be written ({message_of(error)}): nothing was committed", store=repr(self)
@@ -141,7 +141,7 @@ class ObjectBackend(NumberedLog):
         return f"{self.root}/log/{number:012}.json"
 
     def entry(self, number: int) -> Commit | None:
-        """Return a commit; None when there is none of this number."""
+        """Return a commit; None if there is none of this number."""
         path = self._entry(number)
         try:
             data = self.fs.cat_file(path)
@@ -168,22 +168,22 @@ class ObjectStaging:
         self._written: set[str] = set()
 
     def put(self, path: str, text: str | None) -> None:
-        """Write a record's text, or note that it is to be deleted."""
+        """Write a record's text, or record its deletion."""
         if text is not None:
             self._written.add(f"{self._prefix}/{path}")
             self._backend.put(f"{self._prefix}/{path}", text.encode())
 
     def publish(self, commit: Commit, head: Head) -> Commit:
-        """Make it real in one atomic step: the put of the next log entry."""
+        """Publish in one atomic step: the put of the next log entry."""
         return self._backend.publish(commit.after(head))
 
     def discard(self) -> None:
-        """Remove what is left of it."""
+        """Remove its remains."""
         while self._written:
-            with contextlib.suppress(Exception):  # what stays is swept
+            with contextlib.suppress(Exception):  # the rest is swept
                 self._backend.fs.rm_file(self._written.pop())
         with contextlib.suppress(Exception):
-            self._backend.fs.rm(self._prefix, recursive=True)  # folders, where the store has such
+            self._backend.fs.rm(self._prefix, recursive=True)  # folders, where the store has them
 
 
 def _opened(url: Any, path: str) -> tuple[Any, str]:
@@ -197,7 +197,7 @@ def _opened(url: Any, path: str) -> tuple[Any, str]:
         except (ValueError, ImportError) as error:
             raise StoreError(f"{url!r} names no store of objects: {error}", store=url) from error
     else:
-        opened = url, url._strip_protocol(path)  # noqa: SLF001 - what fsspec's own functions call it by
+        opened = url, url._strip_protocol(path)  # noqa: SLF001 - fsspec's own functions call it
     return opened[0], str(opened[1]).rstrip("/")
 
 
@@ -214,7 +214,7 @@ def _create_for(fs: Any) -> Create:
         return lambda path, data: _remember(fs, path, data)
     condition = next((_CONDITIONS[name] for name in _protocols(fs) if name in _CONDITIONS), None)
     asked = inspect.signature(getattr(fs, "_pipe_file", fs.pipe_file)).parameters
-    if condition is not None and condition[0] in asked:  # an older one would put it over another's, and say nothing
+    if condition is not None and condition[0] in asked:  # an older library would overwrite another's object silently
         return lambda path, data: fs.pipe_file(path, data, **dict([condition]))
     raise StoreError(
         f"it is not known whether {type(fs).__name__} can put an object only where there is none, without which two"
@@ -253,7 +253,7 @@ def _remember(fs: Any, path: str, data: bytes) -> None:
 
 
 def _seconds(info: dict[str, Any]) -> float:
-    """Return when an object was written, as its store tells that; never, where it does not."""
+    """Return when an object was written, according to its store; infinity if unknown."""
     for name in ("mtime", "created", "LastModified", "last_modified", "updated"):
         found: Any = info.get(name)
         if isinstance(found, int | float):

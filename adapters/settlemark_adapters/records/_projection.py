@@ -1,7 +1,7 @@
-"""What a log of commits comes to, in tables that can be asked: records, their fields, and who wrote them last.
+"""The state of a log of commits, in tables for queries: records, their fields, and their last writers.
 
-Each commit is applied in one database transaction together with its number, so the tables always say what the log
-came to at some commit, and which. Where the log itself is in a database these are its own tables.
+Each commit is applied in one database transaction together with its number, so the tables always show the state at some
+commit, and which. Where the log itself is in a database these are its own tables.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from settlemark_adapters.records._errors import StoreError
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What stands at a path.
+    """A record's row.
 
     Attributes:
         text: the record's, or None where it was deleted.
-        commit: the id of the commit whose doing that is.
+        commit: the id of the last commit that changed it.
         place: of all records in the order they were created.
     """
 
@@ -43,7 +43,7 @@ class Row:
         """Return the record, with its id.
 
         Raises:
-            StoreError: somebody has put something else there.
+            StoreError: the row holds something else.
         """
         at = split(self.path)
         try:
@@ -78,7 +78,7 @@ class Tables:
             sa.Column("path", sa.String(255), primary_key=True),
             sa.Column("place", sa.Integer, nullable=False),
             sa.Column("text", sa.Text),
-            sa.Column("before", sa.String(64)),  # the commit whose doing it was that stood there
+            sa.Column("before", sa.String(64)),  # the commit that had written the text before
             sa.Index(f"{prefix}changes_path", "path", "number"),
         )
         self.records = sa.Table(
@@ -117,7 +117,7 @@ class View:
         return Head() if found is None else Head(found.number, found.id)
 
     def row(self, path: str) -> Row | None:
-        """Return what stands at a path, a deletion included; None when nothing ever stood there."""
+        """Return the row of a path, a deletion included; None when it was never written."""
         records = self._tables.records
         found = self._one(sa.select(records).where(records.c.path == path))
         return None if found is None else _row(found)
@@ -132,7 +132,7 @@ class View:
         return [_row(found) for found in self._all(wanted.order_by(records.c.created, records.c.place))]
 
     def of_key(self, key: str) -> Commit | None:
-        """Return the commit that was made under a key."""
+        """Return the commit made under a key."""
         return self._commit(self._tables.commits.c.key == key)
 
     def of_id(self, commit: str) -> Commit | None:
@@ -144,7 +144,7 @@ class View:
         return self._commit(self._tables.commits.c.reverts == commit)
 
     def before(self, commit: Commit) -> dict[str, tuple[str | None, str | None]]:
-        """Return what stood at the paths of a commit before it: by path the text, and whose doing that was."""
+        """Return the rows of a commit's paths before it: by path the text, and the commit that had written it."""
         changes, commits = self._tables.changes, self._tables.commits
         found: dict[str, tuple[str | None, str | None]] = {}
         for change in self._all(sa.select(changes).where(changes.c.number == commit.number).order_by(changes.c.place)):
@@ -157,7 +157,7 @@ class View:
         return found
 
     def log(self, limit: int, below: str = "") -> list[Commit]:
-        """Return the last commits, the newest first; of those alone that changed something at or below a path."""
+        """Return the last commits, the newest first; only those that changed something at or below a path, if given."""
         commits, changes = self._tables.commits, self._tables.changes
         wanted = sa.select(commits).order_by(commits.c.number.desc()).limit(limit)
         if below:
@@ -186,12 +186,12 @@ class View:
 
 
 class Projection:
-    """The tables in a database: SQLite's, in memory or in a file, or that of an engine.
+    """The tables in a database: SQLite's, in memory or in a file, or an engine's.
 
     Args:
         database: an SQLAlchemy engine or URL; `sqlite://` is memory.
         prefix: of the tables' names.
-        schema: of the database, where the tables are.
+        schema: the database's schema for the tables.
     """
 
     def __init__(
@@ -201,7 +201,7 @@ class Projection:
         self._own = isinstance(database, str)
         self.engine = _engine(database) if isinstance(database, str) else database
         self.lock = threading.RLock()
-        # One connection is all there is to a database in memory.
+        # A database in memory has only one connection.
         self._alone: AbstractContextManager[Any] = (
             self.lock if isinstance(self.engine.pool, StaticPool) else nullcontext()
         )
@@ -209,13 +209,13 @@ class Projection:
 
     @contextmanager
     def reading(self) -> Generator[View]:
-        """Give the state at the last commit that was applied."""
+        """Yield the state at the last applied commit."""
         with self._within(write=False) as connection:
             yield View(connection, self.tables)
 
     @contextmanager
     def writing(self) -> Generator[sa.Connection]:
-        """Give a connection in a transaction that is committed at the end."""
+        """Yield a connection in a transaction that is committed at the end."""
         with self._within(write=True) as connection:
             yield connection
             connection.commit()
@@ -229,7 +229,7 @@ class Projection:
         tables, view = self.tables, View(connection, self.tables)
         values = {name: value for name, value in commit.plain().items() if name != "contents"}
         values["result"] = json.dumps(commit.result)
-        connection.execute(tables.commits.insert().values(values))  # first: of two committers one ends here
+        connection.execute(tables.commits.insert().values(values))  # first: of two committers one fails here
         taken_back = None if commit.reverts is None else view.of_id(commit.reverts)
         owners = {} if taken_back is None else {path: owner for path, (_, owner) in view.before(taken_back).items()}
         for place, (path, text) in enumerate(commit.contents.items()):
@@ -237,12 +237,12 @@ class Projection:
             self._put(connection, commit, path, text, place, was, owners.get(path) if path in owners else commit.id)
 
     def forget(self, connection: sa.Connection) -> None:
-        """Remove all, to begin anew."""
+        """Remove everything, to begin anew."""
         for table in reversed(self.tables.metadata.sorted_tables):
             connection.execute(table.delete())
 
     def close(self) -> None:
-        """Give back its connections, where they are its own."""
+        """Close its connections, if they are its own."""
         if self._own:
             self.engine.dispose()
 
@@ -298,7 +298,7 @@ class Projection:
                 connection.commit()
             except exc.DBAPIError:
                 connection.rollback()
-                if not self._is_made(connection):  # by another process, meanwhile
+                if not self._is_made(connection):  # made by another process, meanwhile
                     raise
         connection.rollback()
         self._made = True
@@ -320,9 +320,9 @@ def _engine(url: str) -> sa.Engine:
 
 
 def _begin(connection: sa.Connection, *, write: bool) -> None:
-    """Begin a transaction that sees one state to its end, and, if it is to write, is alone in that."""
+    """Begin a transaction that sees one state to its end, and, for writing, excludes other writers."""
     if connection.dialect.name == "sqlite":
-        # Python's driver begins one at the first write alone, unless the engine's owner has seen to it.
+        # Python's driver begins one only at the first write, unless the engine's owner changed that.
         connection.execute(sa.text("SELECT 1"))
         if not getattr(connection.connection.dbapi_connection, "in_transaction", False):
             connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
@@ -338,11 +338,11 @@ def _fields(text: str | None) -> dict[str, Any]:
     try:
         return {} if text is None else read(text)
     except ValueError:
-        return {}  # somebody else's file: it is there, and no query finds it
+        return {}  # another's file, which no query finds
 
 
 def apply_all(projection: Projection, commits: Iterable[Commit], *, anew: bool) -> None:
-    """Bring a projection up to date, in one transaction; those that another process has applied are passed over."""
+    """Bring a projection up to date, in one transaction; those that another process has applied are skipped."""
     with projection.writing() as connection:
         if anew:
             projection.forget(connection)
@@ -350,7 +350,7 @@ def apply_all(projection: Projection, commits: Iterable[Commit], *, anew: bool) 
         for commit in commits:
             if commit.number > have:
                 known = commit.key is not None and View(connection, projection.tables).of_key(commit.key) is not None
-                # Somebody's copy of a commit, as git's cherry-pick makes one, is nobody's call.
+                # Somebody's copy of a commit, as made by git's cherry-pick, belongs to no call.
                 projection.apply(connection, replace(commit, key=None, request="", reverts=None) if known else commit)
 
 

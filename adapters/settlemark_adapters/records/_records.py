@@ -29,7 +29,7 @@ from settlemark_adapters.records._tx import Naming, Overlay, Sight, Tx, known
 
 @dataclass
 class _Here:
-    """The call of a tool that is running. Attribute `used`: it has made its commit."""
+    """The running call of a tool. Attribute `used`: it has made its commit."""
 
     records: Records
     naming: Naming
@@ -107,20 +107,22 @@ class Records(Adapter):
     def transaction(
         self, message: str, fn: Callable[[Tx], Any], *, author: str | None = None, key: str | None = None
     ) -> Committed:
-        """Return what became of `fn(tx)`: its result, the one commit of all that it wrote, and those records.
+        """Run `fn(tx)` and return the outcome: its result, the one commit of all its writes, and those records.
 
-        When `fn` raises, nothing was written. It is called again, on newer records, when what it looked at has changed
-        before it could be committed; and not at all when there is a commit under its key.
+        When `fn` raises, nothing was written. It is called again, on newer records, when its reads have changed before
+        its commit; and not at all when there is a commit under its key.
 
         Args:
             message: why, in one line.
-            fn: is given a `Tx`, with `create`, `update`, `delete`, `get` and `query`; what it returns is kept as JSON.
+            fn: called with a `Tx`, which has `create`, `update`, `delete`, `get` and `query`; its result is stored as
+                JSON.
             author: who, if not the one of these records.
             key: the same for every try of one decision; by default that of the running call.
 
         Raises:
-            BadRecord: what it writes is not fit. KeyTaken: the key stands for something else. OutcomeUnknown: the
-                store did not say whether it is committed.
+            BadRecord: what it writes is invalid.
+            KeyTaken: the key belongs to another call.
+            OutcomeUnknown: the store did not say whether it is committed.
         """
         here = _here.get()
         if here is None or here.records is not self or key is not None:
@@ -142,19 +144,19 @@ class Records(Adapter):
 
     @contextmanager
     def snapshot(self) -> Generator[Snapshot]:
-        """Give all records as they are at the last commit, for looking at several of them."""
+        """Yield all records as they are at the last commit."""
         with self._store.snapshot() as snapshot:
             yield snapshot
 
     def before_commit(self, tx: Tx) -> None:
-        """Refuse, by raising, what must not be committed as a whole; a subclass says what that is, and asks its parent.
+        """Refuse, by raising, what must not be committed as a whole; a subclass overrides this, and calls its parent.
 
-        It is called at the state that the commit would follow: `tx.changed`, `tx.look` and `tx.peek` show what would
-        be. It is asked of a commit that takes another one back, too.
+        It is called at the state that the commit would follow: `tx.changed`, `tx.look` and `tx.peek` show the result.
+        It is called for a commit that takes another one back, too.
         """
 
     def sweep(self, older_than: float = DAY) -> list[str]:
-        """Remove what transactions of dead processes have left, and return the names; nobody could see it."""
+        """Remove what transactions of dead processes have left, and return the names; no reader could see it."""
         return self.backend.sweep(older_than)
 
     # ---- tools
@@ -236,19 +238,19 @@ class Records(Adapter):
         with self.snapshot() as snapshot:
             return snapshot.log(limit, entity, record_id)
 
-    # ---- what the operations made by `record_tool` are bound to
+    # ---- for operations made by `record_tool`
 
     def act(self, tool: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Do what a tool does, in a transaction, and return its result with the commit's id."""
+        """Do a tool's work in a transaction, and return its result with the commit's id."""
         act = self._operation(tool)
         return self.transaction(act.message, lambda tx: act.body(self, tx, *args, **kwargs)).answer
 
     @contextmanager
     def within(self, tool: str, arguments: Mapping[str, Any]) -> Generator[None]:
-        """Run a tool: transactions of these records that are made within are the call's."""
+        """Run a tool: the transactions of these records within are the call's."""
         outer, key = _here.get(), self.key
         if outer is not None and outer.records is self and outer.naming.key == key:
-            yield  # a user's function has called the tool that it is declared as: it is one call
+            yield  # a user's function has called the tool that it is declared as: one call
             return
         declaration = declaration_of(self.tool(tool))
         covered = () if declaration is None else declaration.scopes(arguments)
@@ -260,11 +262,11 @@ class Records(Adapter):
             _here.reset(token)
 
     def check(self, tool: str, arguments: Mapping[str, Any]) -> None:
-        """Refuse a call before it is recorded: by its arguments alone, or, when it is to wait, by trying it out.
+        """Refuse a call before it is recorded: by its arguments, or, if it is to be staged, by trying it out.
 
         Raises:
-            KeyTaken: its key stands for another call: two ledgers give the same names here.
-            RecordError: what the tool itself raises.
+            KeyTaken: its key belongs to another call: two ledgers give the same names here.
+            RecordError: the tool's own error.
         """
         act, call = self._operation(tool), current_call()
         given = _complete(act, arguments)
@@ -285,7 +287,7 @@ class Records(Adapter):
     def scopes_of(
         self, tool: str, arguments: Mapping[str, Any], creates: tuple[str, ...], touches: Mapping[str, Any]
     ) -> list[str]:
-        """Return what a call holds: of what it creates, all that has its part of an id; and the records it names."""
+        """Return a call's scopes: for what it creates, everything with its part of an id; and the records it names."""
         bucket = _request(tool, arguments)[:8]
         found = [self.place.scope(known(self.entities, entity).name, bucket) for entity in creates]
         for entity, named in touches.items():
@@ -298,11 +300,11 @@ class Records(Adapter):
         return found or [self.place.scope()]
 
     def find(self, key: str) -> dict[str, Any] | None:
-        """Return what the call under a key returned; None when there is no commit of it, or none that still stands."""
+        """Return the result of the call under a key; None without a commit of it that still stands."""
         return self._store.find(key)
 
     def take_back(self, key: str) -> None:
-        """Take back the commit under a key, by a commit that writes what stood there before; once, however often asked.
+        """Take back the commit under a key, by a commit that restores the previous records; once, even if repeated.
 
         Raises:
             Changed: somebody else has written to one of its records since: nothing is taken back.
@@ -327,7 +329,7 @@ class Records(Adapter):
         return found
 
     def _apart(self, key: str, message: str) -> _Here:
-        """Return what stands for a call where no tool of these records is running."""
+        """Return a stand-in for a call where no tool of these records is running."""
         naming = Naming(key, hashlib.sha256(key.encode()).hexdigest()[:8])
         return _Here(self, naming, json_text.fingerprint(message))
 
@@ -343,7 +345,7 @@ class Records(Adapter):
         return sight
 
     def _tried(self, act: RecordOperation[Any], arguments: Mapping[str, Any], key: str, sight: Sight) -> Tx:
-        """Return what a call would write, of which nothing is written."""
+        """Return what a call would write, without writing it."""
         naming = Naming(key, _request(act.tool, arguments)[:8])
         tx = self._store.begin(act.message, self.author, sight, naming)
         act.body(self, tx, **arguments)
@@ -351,7 +353,7 @@ class Records(Adapter):
 
 
 def _complete(act: RecordOperation[Any], arguments: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return all arguments of a tool; None when a user's function, declared as it, takes less and makes up the rest."""
+    """Return all arguments of a tool; None when a user's function, declared as it, takes fewer."""
     _, *parameters = inspect.signature(act.method).parameters.values()
     given = {each.name: arguments.get(each.name, each.default) for each in parameters}
     return None if inspect.Parameter.empty in given.values() else given
@@ -364,7 +366,7 @@ def _several(given: Any) -> list[str]:
 
 
 def _request(tool: str, arguments: Mapping[str, Any]) -> str:
-    """Return a digest of a call, whoever makes it."""
+    """Return a digest of a call, independent of its caller."""
     return json_text.fingerprint(json_text.encode([tool, dict(arguments)]))
 
 

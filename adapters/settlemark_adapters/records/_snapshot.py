@@ -1,4 +1,4 @@
-"""Records as they are at one commit, for looking at several of them."""
+"""Records as they are at one commit, for reading several of them consistently."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ class Snapshot:
 
 
 def checked_limit(limit: object) -> int:
-    """Return how many may be asked for.
+    """Return a valid limit.
 
     Raises:
-        BadRecord: it is no such number.
+        BadRecord: it is invalid.
     """
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST:
         raise BadRecord(f"limit={limit!r}: ask for 1 to {MOST}")

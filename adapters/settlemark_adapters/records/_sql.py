@@ -1,4 +1,4 @@
-"""Commits in a database: the log and the tables that queries are answered from change in one transaction of it."""
+"""Commits in a database: the log and the tables for queries change in one transaction."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ class SqlBackend:
 
     @contextmanager
     def view(self, *, fresh: bool = True) -> Generator[View]:
-        """Give the state at the last commit, unchanged while it is open."""
+        """Yield the state at the last commit, unchanged while it is open."""
         del fresh
         with self._reached("read"), self._projection.reading() as view:
             yield view
 
     def stage(self, tenant: str, key: str) -> SqlStaging:
-        """Return a place for what a transaction writes: its rows go into the database all at once."""
+        """Return a place for a transaction's writes: its rows go into the database all at once."""
         del tenant, key
         return SqlStaging(self)
 
@@ -73,14 +73,14 @@ class SqlBackend:
         return made
 
     def close(self) -> None:
-        """Give back its connections, where they are its own."""
+        """Close its connections, if they are its own."""
         self._projection.close()
 
     def _commit(self, connection: sa.Connection, made: Commit) -> None:
         try:
             connection.commit()
         except exc.DBAPIError as error:
-            # SQLite answers at once and truly; of a server nobody knows what it did before it went.
+            # SQLite answers at once and truly; after a lost connection to a server nobody knows what it did.
             if isinstance(error, exc.IntegrityError) or connection.dialect.name == "sqlite":
                 raise
             raise OutcomeUnknown(f"{self!r} did not say whether {made.id} is committed: {error.orig}") from error
@@ -108,7 +108,7 @@ class SqlStaging:
         """Do nothing: the commit has it."""
 
     def publish(self, commit: Commit, head: Head) -> Commit:
-        """Make it real in one transaction of the database."""
+        """Publish in one transaction of the database."""
         return self._backend.publish(commit.after(head))
 
     def discard(self) -> None:

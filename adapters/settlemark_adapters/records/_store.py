@@ -1,4 +1,4 @@
-"""Making commits: a function is given an open transaction, and what it wrote is published whole or not at all."""
+"""Making commits: a function gets an open transaction, and its writes are published whole or not at all."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Store:
 
     Attributes:
         backend: where the commits are.
-        place: what its paths and scopes are.
+        place: its paths and scopes.
         entities: the kinds of records, by name.
         clock: seconds since 1970.
-        fit: is given each transaction just before its commit, and refuses by raising.
+        fit: called with each transaction just before its commit; refuses by raising.
     """
 
     backend: Backend
@@ -40,12 +40,13 @@ class Store:
     fit: Callable[[Tx], None]
 
     def commit(self, message: str, author: str, fn: Callable[[Tx], Any], *, naming: Naming, request: str) -> Committed:
-        """Return what became of `fn(tx)`, which is called again when what it looked at has changed before its commit.
+        """Run `fn(tx)` and return the outcome; it is called again when its reads have changed before its commit.
 
-        Where there is a commit of this request under its key already, that is returned, and `fn` is not called.
+        If there is a commit of this request under its key already, that is returned, and `fn` is not called.
 
         Raises:
-            KeyTaken: there is one of another request, or it was taken back. StoreError, OutcomeUnknown: see there.
+            KeyTaken: there is one of another request, or it was taken back.
+            StoreError, OutcomeUnknown: see there.
         """
         checked_line(message, "message")
         checked_line(author, "author")
@@ -72,7 +73,7 @@ class Store:
         )
 
     def find(self, key: str) -> dict[str, Any] | None:
-        """Return what the call under a key returned; None when there is no commit of it, or none that still stands."""
+        """Return the result of the call under a key; None without a commit of it that still stands."""
         with self.backend.view() as view:
             earlier = view.of_key(key)
             if earlier is None or view.reverting(earlier.id) is not None:
@@ -80,7 +81,7 @@ class Store:
             return Committed(earlier.result, earlier.id, {}).answer
 
     def take_back(self, key: str, author: str) -> None:
-        """Take back the commit under a key, by a commit that writes what stood there before; once, however often asked.
+        """Take back the commit under a key, by a commit that restores the previous records; once, even if repeated.
 
         Raises:
             Changed: somebody else has written to one of its records since: nothing is taken back.
@@ -109,12 +110,12 @@ class Store:
 
     @contextmanager
     def snapshot(self, sight: Callable[[View], Sight] | None = None) -> Generator[Snapshot]:
-        """Give all records as they are at the last commit, or as `sight` makes them of that."""
+        """Yield all records at the last commit, perhaps as changed by `sight`."""
         with self.backend.view() as view:
             yield Snapshot(view, self.place, self.entities, None if sight is None else sight(view))
 
     def _publish(self, tx: Tx, result: Any, staging: Staging, request: str) -> Committed | None:
-        """Commit what a transaction wrote; return None when what it has looked at is no longer so."""
+        """Commit a transaction's writes; return None when its reads have changed."""
         if not tx.contents:
             return Committed(result, None, {})
         message, key = checked_line(tx.message, "message"), tx.naming.key
@@ -126,7 +127,7 @@ class Store:
                 if tx.still_sees(view) is not None:
                     return None
                 head = view.head
-            self.fit(tx)  # at this head: had another come meanwhile, the next line is refused
+            self.fit(tx)  # checked at this head: if another commit came meanwhile, the next line is refused
             try:
                 done = staging.publish(
                     Commit(message, tx.author, self.clock(), tx.contents, result, key, request), head
@@ -145,7 +146,7 @@ class Store:
 
 
 class _Looking:
-    """The records as a transaction looks at them while it is open: what it saw is compared before it commits."""
+    """The records as a transaction reads them: its reads are compared before it commits."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -162,7 +163,7 @@ class _Looking:
 
 
 def again(view: View, earlier: Commit, request: str) -> Committed:
-    """Return what became of a call that comes again.
+    """Return the outcome of a repeated call.
 
     Raises:
         KeyTaken: its key is another call's, or it was taken back.
@@ -197,7 +198,7 @@ def _still_ours(view: View, commit: Commit, path: str, text: str | None) -> None
 
 
 def _plain(result: Any) -> Any:
-    """Return a result as it is when it comes back from where it is kept."""
+    """Return a result as it will be read back."""
     json_text.check(result)
     return json.loads(json.dumps(result, default=dict))
 

@@ -1,4 +1,4 @@
-"""A tool that writes several records as one commit, written as what it does with an open transaction."""
+"""A tool that writes several records as one commit, written as a method over an open transaction."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ P = ParamSpec("P")
 
 
 class RecordHost(Protocol):
-    """What the tools made by `record_tool` ask of the records that they write; see `Records`."""
+    """What the tools made by `record_tool` need of their records; see `Records`."""
 
     def act(self, tool: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Do what a tool does, in a transaction, and return its result."""
+        """Do a tool's work in a transaction, and return its result."""
         ...
 
     def within(self, tool: str, arguments: Mapping[str, Any]) -> AbstractContextManager[None]:
-        """Run a tool: the transactions made within are the call's."""
+        """Run a tool: the transactions within are the call's."""
         ...
 
     def check(self, tool: str, arguments: Mapping[str, Any]) -> None:
@@ -32,11 +32,11 @@ class RecordHost(Protocol):
     def scopes_of(
         self, tool: str, arguments: Mapping[str, Any], creates: tuple[str, ...], touches: Mapping[str, Any]
     ) -> list[str]:
-        """Return what a call holds."""
+        """Return a call's scopes."""
         ...
 
     def find(self, key: str) -> dict[str, Any] | None:
-        """Return what the call under a key returned, or None."""
+        """Return the result of the call under a key, or None."""
         ...
 
     def take_back(self, key: str) -> None:
@@ -51,7 +51,7 @@ class Bound:
         self.function = function
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call it, with the records it is for as the first argument."""
+        """Call it with the records as the first argument."""
         return self.function(*args, **kwargs)
 
 
@@ -59,9 +59,9 @@ class RecordOperation(Operation[P, dict[str, Any]]):
     """An operation of `Records`, made by `record_tool`.
 
     Attributes:
-        body: what it does with an open transaction.
-        message: why, where the body does not say so itself.
-        refuses: the method that looks at the arguments alone.
+        body: its work in an open transaction.
+        message: why, unless the body says so itself.
+        refuses: the method that checks the arguments alone.
     """
 
     def __init__(
@@ -94,20 +94,20 @@ def record_tool(
     scope: Callable[..., Any] | None = None,
     check: Callable[..., Any] | None = None,
 ) -> Callable[[Callable[Concatenate[Any, Tx, P], Any]], RecordOperation[P]]:
-    """Return a decorator that makes a tool of a method which is given an open transaction.
+    """Return a decorator that makes a tool of a method over an open transaction.
 
-    What the method returns is the tool's result, with the commit's id as `commit`. What it writes is one commit, which
-    is undone by a commit that takes it back, and found again by its key. It may touch only what is said here, so that
-    nothing it does is outside of what its call holds. It may be called again, on newer records, before it commits.
+    The method's result is the tool's result, with the commit's id as `commit`. Its writes are one commit, which is
+    undone by a commit that takes it back, and found again by its key. It may touch only what is declared here, so that
+    everything it does is within the call's scopes. It may be called again, on newer records, before it commits.
 
     Args:
         tool: the tool's name, as a model sees it.
         message: why, unless the method says so itself (`tx.message = …`); by default the tool's name.
         creates: the entities of which it adds records.
-        touches: which records it changes or looks at: by entity, the argument (or arguments) with their ids, or `"*"`
-            for all of them.
-        scope: in place of the two, a method that returns the scopes of the arguments it asks for.
-        check: a method that refuses what the arguments alone show to be wrong, before the call is recorded.
+        touches: which records it changes or reads: by entity, the argument (or arguments) with their ids, or `"*"` for
+            all of them.
+        scope: in place of the two, a method that returns the scopes from the arguments it asks for.
+        check: a method that refuses wrong arguments before the call is recorded.
 
     >>> from settlemark_adapters.records import Entity, Records, SqlBackend
     >>> class Tasks(Records):
@@ -133,7 +133,7 @@ def record_tool(
 
 
 def _alone(body: Callable[..., Any], tool: str) -> Callable[..., dict[str, Any]]:
-    """Return the method as a tool has it: without the transaction."""
+    """Return the method without its transaction parameter, as a tool has it."""
 
     @functools.wraps(body)
     def acting(records: RecordHost, *args: Any, **kwargs: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What one transaction sees and writes before there is a commit of it."""
+"""What one transaction reads and writes before its commit."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from settlemark_adapters.records._entity import Entity, Place, checked_id, mark,
 from settlemark_adapters.records._errors import BadRecord, RecordError, StoreError
 from settlemark_adapters.records._projection import Row
 
-_LAST = 1 << 62  # after all that is committed
+_LAST = 1 << 62  # after everything committed
 
 
 class Sight(Protocol):
-    """Records that can be looked at: a view of what is committed, or what a transaction makes of one."""
+    """Records to read: a view of the committed ones, perhaps with a transaction's changes."""
 
     def row(self, path: str) -> Row | None:
-        """Return what stands at a path."""
+        """Return the row of a path."""
         ...
 
     def rows(self, space: str, where: Mapping[str, Any]) -> list[Row]:
@@ -30,12 +30,12 @@ class Sight(Protocol):
 
 @dataclass(frozen=True)
 class Naming:
-    """How a transaction's new records get their ids: from its key, so that a re-issue makes the same ones.
+    """How a transaction's new records get their ids: from its key, so that a repeated call makes the same ones.
 
     Attributes:
-        key: of the call.
-        bucket: the part of the ids that is known before the key is: the call holds it while it creates.
-        covered: the scopes that the call holds; None when it is not known which.
+        key: the call's.
+        bucket: the part of the ids that is known before the key: the call holds it while it creates.
+        covered: the call's scopes; None if unknown.
     """
 
     key: str
@@ -43,20 +43,20 @@ class Naming:
     covered: tuple[Scope, ...] | None = None
 
     def id(self, entity: str, number: int) -> str:
-        """Return the id of the n-th record that is created."""
+        """Return the id of the n-th created record."""
         own = hashlib.sha256(f"{self.key}/{entity}/{number}".encode()).hexdigest()
-        return f"{self.bucket}-{number:04x}{own[:12]}"  # in order: git, for one, keeps names and no order
+        return f"{self.bucket}-{number:04x}{own[:12]}"  # sorted: git, for one, keeps names and no order
 
 
 @dataclass
 class Overlay:
-    """What is seen with some changes on top."""
+    """A view with some changes on top."""
 
     under: Sight
     changes: dict[str, str | None] = field(default_factory=dict[str, str | None])
 
     def row(self, path: str) -> Row | None:
-        """Return what stands at a path."""
+        """Return the row of a path."""
         if path not in self.changes:
             return self.under.row(path)
         return Row(path, self.changes[path], "", self._place(path))
@@ -77,12 +77,12 @@ class Overlay:
 
 
 class Tx:
-    """An open transaction: what it writes becomes one commit, or nothing.
+    """An open transaction: its writes become one commit, or nothing.
 
     Attributes:
-        message: why, in one line; may be set anew before the end.
+        message: why, in one line; may be changed before the end.
         author: who.
-        naming: how its new records are called.
+        naming: how its new records get their ids.
     """
 
     def __init__(
@@ -110,10 +110,10 @@ class Tx:
     # ---- writing
 
     def create(self, entity: str, fields: Mapping[str, Any], record_id: str | None = None) -> dict[str, Any]:
-        """Add a record, and return it with its `id`; without one it gets one that a re-issue of the call gives again.
+        """Add a record, and return it with its `id`; a generated id is the same when the call is repeated.
 
         Raises:
-            BadRecord: the fields do not fit, or there is such a record.
+            BadRecord: the fields are invalid, or there is such a record.
         """
         kind = self.entity(entity)
         fit = kind.fit(fields)
@@ -130,10 +130,10 @@ class Tx:
         return self._write(path, record_id, fit)
 
     def update(self, entity: str, record_id: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """Change some fields of a record, and return it as it is then.
+        """Change some fields of a record, and return the new record.
 
         Raises:
-            BadRecord: the fields do not fit, or there is no such record.
+            BadRecord: the fields are invalid, or there is no such record.
         """
         kind = self.entity(entity)
         fit = kind.fit(fields, partly=True)
@@ -152,7 +152,7 @@ class Tx:
         self._fields(path, entity, record_id)
         self._change(path, None)
 
-    # ---- looking
+    # ---- reading
 
     def get(self, entity: str, record_id: str) -> dict[str, Any] | None:
         """Return a record as this transaction sees it, or None."""
@@ -169,19 +169,19 @@ class Tx:
         self._asked.append((space, wanted, [(row.path, row.commit) for row in under]))
         return self.look(entity, wanted)
 
-    # ---- for checks of the whole, which are made just before the commit and hold nothing
+    # ---- for checks of the whole, just before the commit; they hold nothing
 
     def look(self, entity: str, where: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Return the records whose fields have these values, as they are to be."""
+        """Return the records whose fields will have these values."""
         return [row.record() for row in self._overlay.rows(self._place.space(entity), where)]
 
     def peek(self, entity: str, record_id: str) -> dict[str, Any] | None:
-        """Return a record as it is to be, or None."""
+        """Return a record as it will be, or None."""
         row = self._overlay.row(self._place.path(entity, record_id))
         return None if row is None or row.text is None else row.record()
 
     def changed(self, entity: str) -> Iterator[tuple[dict[str, Any] | None, dict[str, Any] | None]]:
-        """Give the records of a kind that it changes: as they were, and as they are to be; None where there is none."""
+        """Return the records of a kind that it changes: before and after; None where there is none."""
         space = self._place.space(entity)
         for path, text in list(self._overlay.changes.items()):
             at = split(path)
@@ -191,26 +191,26 @@ class Tx:
                 yield was, None if text is None else {"id": at[1], **read(text)}
 
     def entity(self, name: str) -> Entity:
-        """Return what there is to know of a kind of record.
+        """Return the declaration of a kind of record.
 
         Raises:
             BadRecord: there is no such kind.
         """
         return known(self._entities, name)
 
-    # ---- what becomes of it
+    # ---- the commit
 
     @property
     def contents(self) -> dict[str, str | None]:
-        """What it writes, by path."""
+        """Its writes, by path."""
         return dict(self._overlay.changes)
 
     def records(self) -> dict[str, dict[str, Any] | None]:
-        """Return what it writes, by path, as records."""
+        """Return its writes, by path, as records."""
         return records_of(self._overlay.changes)
 
     def still_sees(self, sight: Sight) -> str | None:
-        """Return None when all that it has looked at is as it was, else the path where something changed."""
+        """Return None if all its reads are unchanged, else a changed path."""
         for path, commit in self._seen.items():
             row = sight.row(path)
             if (None if row is None else row.commit) != commit:
@@ -221,7 +221,7 @@ class Tx:
         return None
 
     def restore(self, path: str, text: str | None) -> None:
-        """Write what once stood at a path."""
+        """Write a path's earlier text."""
         self._change(path, text)
 
     def _path(self, entity: str, record_id: str) -> str:
@@ -268,12 +268,12 @@ class Tx:
         under = self._overlay.under.row(path)
         there = None if under is None else under.text
         self._overlay.changes.pop(path, None)
-        if text != there:  # what ends as it was is no change
+        if text != there:  # an unchanged record is no change
             self._overlay.changes[path] = text
 
 
 def known(entities: Mapping[str, Entity], name: str) -> Entity:
-    """Return what there is to know of a kind of record.
+    """Return the declaration of a kind of record.
 
     Raises:
         BadRecord: there is no such kind.

@@ -1,9 +1,9 @@
-"""Rows and statements of a SQLite or PostgreSQL database, undone from a snapshot only while they are still ours.
+"""Rows and statements of a SQLite or PostgreSQL database, undone from a snapshot while nobody else changed them.
 
-What a call does, and the row as it was before and after, are written in one database transaction under the call's key,
-into a side table `settlemark_effects`. So whether it happened is looked up and never guessed, a repeat under its key
-answers with the first result, and an undo in any process compares the row with what was left before it puts it back.
-Sources: Atomix table 4 (snapshot undo of rows), orchestrator.txt section VI (verify, then compensate).
+A call's change, and the row before and after it, are written in one database transaction under the call's key, into a
+side table `settlemark_effects`. So whether it happened is looked up and never guessed, a repeat under its key returns
+the first result, and an undo in any process compares the row with the recorded one before it restores it. Sources:
+Atomix table 4 (snapshot undo of rows), orchestrator.txt section VI (verify, then compensate).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the tools do within: one database transaction under the call's key, in which the act and its record are made."""
+"""How the tools act: one database transaction under the call's key, with the act and its record."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ _DONE = {"done": True}
 
 
 class Acting(Adapter):
-    """The part of the adapter that acts, asks and undoes."""
+    """The part of the adapter that acts, probes and undoes."""
 
     database: Database
     rows: Rows
     _statements: dict[str, Statement]
 
-    # ---- what every tool has
+    # ---- shared by all tools
 
     def probe_change(self) -> Any:
-        """Return what was done under the call's key, or None; it waits for whoever is still acting under it."""
+        """Return the result of the act under the call's key, or None; waits for a concurrent act under it."""
         wanted = Claim(self.key, "probe")
         with self._acting("probe", keep=False) as connection:
             found = _effects.claim(connection, wanted)
@@ -48,14 +48,14 @@ class Acting(Adapter):
             return _DONE if found.done.result is None else found.done.result
 
     def undo_change(self) -> None:
-        """Put back what was done under the call's key, unless that is done."""
+        """Undo the act under the call's key, unless that is done."""
         key = self.key
         with self._acting("undo", keep=False) as connection:
             found = _effects.claim(connection, Claim(key, "undo"))
         if found is not None and found.done.table is not None:
             self.rows.know(found.done.table)
         with self._acting("undo") as connection:
-            # A key that is unknown is taken: an act that comes late finds that it is not to happen any more.
+            # An unknown key is claimed: an act that comes late finds that it must not happen any more.
             found = _effects.claim(connection, Claim(key, "undo"))
             if found is not None and not found.undone:
                 if found.done.table is None:
@@ -90,7 +90,7 @@ class Acting(Adapter):
         return cast("Row", self._acted(tool, request, lambda connection: self.rows.apply(connection, change)))
 
     def _acted(self, tool: str, request: Mapping[str, Any], act: Callable[[sa.Connection], Done]) -> Any:
-        """Act once under the running call's key, and return what came of it, or what had come of it."""
+        """Act once under the running call's key, and return the result, or the earlier one."""
         wanted = self._claim(tool, request)
         with self._acting(tool) as connection:
             found = _effects.claim(connection, wanted)
@@ -106,9 +106,9 @@ class Acting(Adapter):
         return declaration is not None and declaration.kind in HELD_CLASSES
 
     def _check_new(self, about: str) -> None:
-        """Return when nothing is on record under the key of a call that is made for the first time.
+        """Check that nothing is on record under the key of a call that is made for the first time.
 
-        A probe would take that for what came of this call.
+        A probe would take that record for this call's.
         """
         if current_call() is None:
             return
@@ -119,14 +119,14 @@ class Acting(Adapter):
     def _check(self, tool: str, table: str, key: Key, values: Mapping[str, Any] | None) -> None:
         self._check_new(self.rows.scope(table, key))
         if values is None:
-            return  # a function of the user's own: what it will write is not known
+            return  # a user's own function: what it will write is unknown
         change = Change(VERBS[tool], table, key, values)
         self.rows.check(change)
         if self._held(tool):
             self._try(tool, lambda connection: self.rows.apply(connection, change))
 
     def _try(self, tool: str, act: Callable[[sa.Connection], Done]) -> None:
-        """Do something and take it back: what is to be held is refused now, and not when it is to leave."""
+        """Do something and roll it back: a held call is refused now rather than at its release."""
         with self._overlaid(tool, f"row:/{escape(self.database.name)}", writes=True) as connection:
             act(connection)
             if self.database.dialect == "postgresql":
@@ -136,7 +136,7 @@ class Acting(Adapter):
 
     @contextmanager
     def _overlaid(self, doing: str, scope: str, *, writes: bool = False) -> Generator[sa.Connection, None, None]:
-        """Give a connection that sees what the running step has staged; all of it is taken back at the end."""
+        """Yield a connection that sees what the running step has staged; all of it is rolled back at the end."""
         call = current_call()
         everything = f"row:/{escape(self.database.name)}"
         staged = [] if call is None else [(found.tool, found) for found in call.staged(everything)]
@@ -154,7 +154,7 @@ class Acting(Adapter):
                 self.rows.know(given["table"])
 
     def _applied(self, connection: sa.Connection, tool: str, given: Mapping[str, Any]) -> Done | None:
-        """Do what a call of one of the own tools asks for; of others nobody here knows what they do."""
+        """Apply a call of one of our own tools; the effect of other tools is unknown."""
         bare = tool.removeprefix(self._prefix)
         if not tool.startswith(self._prefix) or bare not in self._tools:
             return None

@@ -1,4 +1,4 @@
-"""The adapter: tools for rows and declared statements, each of which acts and says so in one database transaction."""
+"""The adapter: tools for rows and declared statements, each acting and recorded in one database transaction."""
 
 from __future__ import annotations
 
@@ -89,10 +89,10 @@ class Sql(Own):
         super().__init__(settlement, name=name, effects={**asked, **(effects or {})})
 
     def operations(self) -> dict[str, Operation[Any, Any]]:
-        """Return its operations, those of its statements behind those of rows."""
+        """Return its operations, those of rows first, then those of its statements."""
         return super().operations() | {s.name: self._of(s) for s in self._statements.values() if not s.reads}
 
-    # ---- what the tools share
+    # ---- shared by the tools
 
     def _row(self, key: Key, table: str = "") -> str:
         return self.rows.scope(table, key)
@@ -243,7 +243,7 @@ class Sql(Own):
             return statement.fill(given)
 
         def fits(**given: Any) -> None:
-            given = {name: given.get(name) for name in statement.takes}  # a function of the user's own may take more
+            given = {name: given.get(name) for name in statement.takes}  # a user's own function may take more
             statement.check(given)
             self._check_new(statement.fill(given))
             if self._held(statement.name):
@@ -257,9 +257,9 @@ class Sql(Own):
     # ---- what is kept
 
     def prune(self, days: float) -> int:
-        """Forget what was done more than so many days ago, and return how many calls that were.
+        """Remove records older than so many days, and return how many calls they belonged to.
 
-        They can neither be undone nor asked about from then on: keep longer than any step takes to settle.
+        These calls can neither be undone nor probed from then on: keep longer than any step takes to settle.
         """
         with self._acting("prune") as connection:
             return _effects.prune(connection, days)
@@ -267,7 +267,7 @@ class Sql(Own):
     # ---- invariants
 
     def invariants(self, footprint: Footprint) -> str | None:
-        """Return why the invariants do not hold with what a step has done and staged, or None: a hook before commits.
+        """A pre-commit hook: return why the invariants do not hold with a step's changes, or None.
 
         >>> def book(settlement, sql): return settlement.transaction("entry-7", before_commit=[sql.invariants])
         """

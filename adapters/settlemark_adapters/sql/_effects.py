@@ -1,7 +1,7 @@
-"""The side table: what was done under which key, with the rows as they were and as they were left.
+"""The side table: what was done under which key, with the rows before and after.
 
-A line is written in the transaction that acts, so it is there exactly when the act happened. Its key is claimed before
-anything else: who claims a key that another transaction is still acting under waits for the end of that one.
+A record is written in the acting transaction, so it is there exactly when the act happened. Its key is claimed before
+anything else: claiming a key that another transaction is acting under waits for the end of that transaction.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ effects = sa.Table(
 
 
 class KeyReused(ValueError):
-    """The same key was seen before with another request, or its effect was undone: nothing was done."""
+    """The same key was used before with another request, or its effect was undone: nothing was done."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """Who asks to act: under which key, and what for: `request` is the arguments' canonical text."""
+    """A request to act under a key: `request` is the arguments' canonical text."""
 
     key: str
     tool: str
@@ -54,11 +54,11 @@ class Done:
     """What an act did.
 
     Attributes:
-        result: what the tool returns.
-        table: the table of the row, or None: it was a statement.
+        result: the tool's result.
+        table: the table of the row, or None for a statement.
         pk: the row's key, as JSON.
         before: the row before it, or the parameters of a statement; None: there was none.
-        after: the row as it was left; None: there is none.
+        after: the row after it; None: there is none.
     """
 
     result: Any
@@ -70,7 +70,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Recorded:
-    """A line of the side table. `done` is None for a key that was undone before anything happened under it."""
+    """A row of the side table. `done` is None for a key that was undone before anything happened under it."""
 
     tool: str
     request: str
@@ -79,31 +79,31 @@ class Recorded:
 
 
 def claim(connection: sa.Connection, wanted: Claim) -> Recorded | None:
-    """Claim a key, and return None; or return what was done under it, when another has claimed it before."""
+    """Claim a key, and return None; or return its record, when it was claimed before."""
     line = {**asdict(wanted), "at": _now()}
     return None if insert_unless_there(connection, effects, line) else look(connection, wanted.key)
 
 
 def check_same(found: Recorded, wanted: Claim) -> None:
-    """Return when this is the same request again.
+    """Check that this is the same request again.
 
     Raises:
         KeyReused: it is another, or it was undone.
     """
     if found.undone:
         raise KeyReused(
-            f"{wanted.tool} under the key {wanted.key!r} was undone, and nothing was done again: decide anew, under a"
-            " new key"
+            f"{wanted.tool} under the key {wanted.key!r} was undone, and nothing was done again: make a new call,"
+            " which gets a new key"
         )
     if (found.tool, found.request) != (wanted.tool, wanted.request):
         raise KeyReused(
-            f"the key {wanted.key!r} was used before for {found.tool} {found.request}, and not for {wanted.tool}"
-            f" {wanted.request}: nothing was done; let no two ledgers that write to one database use the same names"
+            f"the key {wanted.key!r} was used before for {found.tool} {found.request}, not for {wanted.tool}"
+            f" {wanted.request}: nothing was done; two ledgers that write to one database must not use the same names"
         )
 
 
 def look(connection: sa.Connection, key: str) -> Recorded:
-    """Return the line of a key that is there, and hold it to the end of the transaction."""
+    """Return an existing key's record, and lock it to the end of the transaction."""
     row = connection.execute(sa.select(effects).where(effects.c.key == key).with_for_update()).one()
     texts = (row.pk, row.before, row.after, row.result)
     pk, before, after, result = (None if text is None else json.loads(text) for text in texts)
@@ -111,12 +111,12 @@ def look(connection: sa.Connection, key: str) -> Recorded:
 
 
 def is_known(connection: sa.Connection, key: str) -> bool:
-    """Whether somebody has claimed a key."""
+    """Whether a key is claimed."""
     return connection.execute(sa.select(effects.c.key).where(effects.c.key == key)).first() is not None
 
 
 def keep(connection: sa.Connection, key: str, done: Done) -> None:
-    """Write what was done in the line of a key that this transaction has claimed."""
+    """Write an act's record under a key that this transaction has claimed."""
     values = {
         "table_name": done.table,
         "pk": json_text.encode(done.pk),
@@ -128,12 +128,12 @@ def keep(connection: sa.Connection, key: str, done: Done) -> None:
 
 
 def mark_undone(connection: sa.Connection, key: str) -> None:
-    """Note that what was done under a key is undone, or that nothing is ever to be done under it."""
+    """Record that the act under a key is undone, or that nothing may ever be done under it."""
     connection.execute(effects.update().where(effects.c.key == key).values(undone=True))
 
 
 def prune(connection: sa.Connection, days: float) -> int:
-    """Forget what was done more than so many days ago, and return how many lines those were."""
+    """Remove records older than so many days, and return how many."""
     old = effects.delete().where(effects.c.at < _now() - dt.timedelta(days=days))
     return connection.execute(old, execution_options={"preserve_rowcount": True}).rowcount
 

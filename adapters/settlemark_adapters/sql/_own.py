@@ -1,4 +1,4 @@
-"""Functions of the user's own under the adapter's declarations: on its connection what they do is on record."""
+"""Users' own functions under the adapter's declarations: their changes on its connection are recorded."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PAUSE_SECONDS = 0.01
 
 
 class _Inside:
-    """The transaction that a function of the user's own acts in; the row is looked at when it is first asked for."""
+    """The transaction that a user's own function acts in; the row is read at the first request."""
 
     def __init__(self, owner: Own, connection: sa.Connection, look: Callable[[], Any]) -> None:
         self.owner, self._connection, self._look = owner, connection, look
@@ -45,7 +45,7 @@ _inside: ContextVar[_Inside | None] = ContextVar("settlemark_sql_inside", defaul
 
 
 class _Part:
-    """What a function of the user's own has answered, or what is on record that it had."""
+    """A user's own function's answer, or its recorded one."""
 
     def __init__(self, recorded: _effects.Recorded | None) -> None:
         self.recorded = recorded
@@ -57,11 +57,11 @@ class _Part:
 
 
 class Own(Acting):
-    """The part of the adapter that is for functions of the user's own."""
+    """The part of the adapter for users' own functions."""
 
     @property
     def connection(self) -> sa.Connection:
-        """The connection on which a function acts that was declared as one of the tools.
+        """The connection of the running function, which was declared as one of the tools.
 
         Raises:
             UsageError: no such function is running here.
@@ -72,14 +72,14 @@ class Own(Acting):
         return inside.connection()
 
     def declare(self, tool: str, function: Callable[P, R], /, **arguments: str) -> Callable[P, R]:
-        """Return a function of the user's own under the declaration of one of the tools; see `Adapter.declare`.
+        """Return a user's own function under the declaration of one of the tools; see `Adapter.declare`.
 
-        What it changes, it changes on `sql.connection`: then it has happened exactly when it is on record, and the row
-        is put back by an undo. Where the adapter has one table, the function needs no argument for it.
+        It makes its changes on `sql.connection`: so they have happened exactly when they are on record, and an undo
+        restores the row. Where the adapter has one table, the function needs no argument for it.
 
         Raises:
             DeclarationError: there is no such tool, or the function lacks an argument that the declaration needs.
-            UsageError: when it is called, and did not ask for `sql.connection`.
+            UsageError: at its call, if it did not use `sql.connection`.
         """
         known = declaration_of(self.tool(tool))
         if known is None or known.kind is not EffectClass.READ:
@@ -124,7 +124,7 @@ class Own(Acting):
     def _as_declared(
         self, tool: str, given: Mapping[str, Any], name: str, *, waits: bool = True
     ) -> Generator[_Part, None, None]:
-        """Record what a function does as what a tool does, in its own transaction."""
+        """Record what a function does as a tool's act, in its own transaction."""
         table, key = given.get("table", ""), given.get("key")
         statement = self._statements.get(tool)
         if statement is None:
@@ -149,8 +149,8 @@ class Own(Acting):
                 _inside.reset(token)
             if not inside.asked:
                 raise UsageError(
-                    f"{name} is declared as {tool} and did nothing on sql.connection, so it could neither be undone nor"
-                    " asked about: have it act there"
+                    f"{name} is declared as {tool} and did nothing on sql.connection, so it could neither be undone"
+                    " nor probed: make its changes there"
                 )
             if statement is None:
                 done = Done(part.result, table, key, inside.before, look())

@@ -1,6 +1,6 @@
-"""Rows by their primary key: look one up, change it, and put it back as it was if it is still as it was left.
+"""Rows by their primary key: read, change, and restore if unchanged since.
 
-A row is snapshot in its exact form before and after each change, in the transaction of the change.
+A row is recorded in its exact form before and after each change, in the transaction of the change.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from settlemark_adapters.sql._values import Exact, as_json, bound, exact, parame
 Verb = Literal["insert", "update", "delete", "upsert"]
 Key = str | int | float | dict[str, Any]
 
-# Differs when a foreign key has come or gone: one can be made while a process runs.
+# Differs when a foreign key was added or dropped, which may happen while a process runs.
 _CATALOG = {
     "sqlite": "PRAGMA schema_version",
     "postgresql": "SELECT count(*), max(oid::bigint) FROM pg_constraint WHERE contype = 'f'",
 }
 _SPREADS = ("CASCADE", "SET NULL", "SET DEFAULT")
-# What PostgreSQL writes of a value as text depends on these; what is written in one process is compared in another.
+# PostgreSQL's text form of values depends on these; a value written in one process is compared in another.
 _WRITING = {
     "TimeZone": "UTC",
     "DateStyle": "ISO, YMD",
@@ -39,9 +39,9 @@ _WRITING = {
 
 
 class RowChanged(RuntimeError):
-    """A row is no longer as it was left, so it was not undone: nothing was changed.
+    """A row has changed since, so it was not undone: nothing was changed.
 
-    Attributes: `scope` (which row), `left` and `found` (the row, in its exact form, or None).
+    Attributes: `scope` (the row's), `left` and `found` (the row, in its exact form, or None).
     """
 
     def __init__(self, message: str, *, scope: str = "", left: Exact | None = None, found: Exact | None = None) -> None:
@@ -51,7 +51,7 @@ class RowChanged(RuntimeError):
 
 @dataclass(frozen=True)
 class Change:
-    """What is asked for: a verb, a table, a row's key, and values by column."""
+    """A requested change: a verb, a table, a row's key, and values by column."""
 
     verb: Verb
     table: str
@@ -91,18 +91,18 @@ class _Row:
 
 
 class Rows:
-    """The rows of the tables that are named; no other table is touched.
+    """The rows of the named tables; no other table is touched.
 
     Args:
-        database: where they are.
-        tables: their names, `schema.table` outside of the default schema. They are looked at when they are first used.
+        database: the database.
+        tables: their names, `schema.table` outside of the default schema. They are inspected at their first use.
     """
 
     def __init__(self, database: Database, tables: Iterable[str]) -> None:
         self.database = database
         self.names = tuple(dict.fromkeys(tables))
         self._tables: dict[str, sa.Table] = {}
-        self._links: tuple[Any, list[_Link]] = (None, [])  # as they were when the catalog was so
+        self._links: tuple[Any, list[_Link]] = (None, [])  # as of that state of the catalog
         self._lock = threading.Lock()
         if taken := [name for name in self.names if name.rpartition(".")[2].lower() == effects.name]:
             raise ValueError(f"tables= names {taken[0]}, which is settlemark's own: leave it out")
@@ -118,20 +118,20 @@ class Rows:
         row = self._row(table, key)
         name = row.table.name if row.table.schema is None else f"{row.table.schema}.{row.table.name}"
         if row.dialect == "sqlite":
-            name = name.lower()  # SQLite takes names of tables in either case
+            name = name.lower()  # SQLite ignores the case of table names
         return "/".join([f"row:/{escape(self.database.name)}", *map(escape, [name, *map(segment, row.pk.values())])])
 
     def check(self, change: Change) -> None:
-        """Return when a change could be asked of the database.
+        """Check that a change can be asked of the database.
 
         Raises:
-            ValueError: its table, key, columns or values are none; the message says what to give.
+            ValueError: its table, key, columns or values are invalid; the message says what to give.
         """
         row = self._row(change.table, change.key)
         self._read(row, change)
 
     def know(self, table: str) -> None:
-        """Look at a table, unless that is done: within a transaction that would take a second connection."""
+        """Inspect a table, unless done: within a transaction that would take a second connection."""
         self._table(table)
 
     def _row(self, table: str, key: Key) -> _Row:
@@ -157,7 +157,7 @@ class Rows:
     def _table(self, name: str) -> sa.Table:
         allowed = ", ".join(self.names) or "none"
         if name == "" and len(self.names) == 1:
-            name = self.names[0]  # a function of the user's own, whose table goes without saying
+            name = self.names[0]  # a user's own function over the only table
         if not isinstance(cast("object", name), str) or name not in self.names:
             raise ValueError(f"there is no table {name!r:.80} for these tools: name one of {allowed}")
         with self._lock:
@@ -168,7 +168,7 @@ class Rows:
     def _reflected(self, name: str) -> sa.Table:
         schema, _, bare = name.rpartition(".")
         with self.database.looking(f"looking at table {name}") as connection, warnings.catch_warnings():
-            warnings.simplefilter("ignore", exc.SAWarning)  # of types that SQLAlchemy does not know: we need none
+            warnings.simplefilter("ignore", exc.SAWarning)  # for unknown types, which are not needed
             inspector = sa.inspect(connection)
             own = None if schema in ("", inspector.default_schema_name) else schema
             try:
@@ -180,11 +180,11 @@ class Rows:
             return table
 
     def forget(self) -> None:
-        """Look at the tables again when they are next used."""
+        """Inspect the tables again at their next use."""
         with self._lock:
             self._tables.clear()
 
-    # ---- looking
+    # ---- reading
 
     def view(self, connection: sa.Connection, table: str, key: Key) -> dict[str, Any] | None:
         """Return a row as a model sees it, or None."""
@@ -230,10 +230,11 @@ class Rows:
     # ---- changing
 
     def apply(self, connection: sa.Connection, change: Change) -> Done:
-        """Do what is asked for, and return what that did.
+        """Make a change, and return what it did.
 
         Raises:
-            LookupError: there is no such row to change. ValueError: it cannot be done. Nothing was changed.
+            LookupError: there is no such row to change.
+            ValueError: it cannot be done. Nothing was changed.
         """
         row = self._row(change.table, change.key)
         values = self._read(row, change)
@@ -289,9 +290,9 @@ class Rows:
         connection.execute(row.table.delete().where(row.where))
 
     def _check_links(self, connection: sa.Connection, row: _Row, rule: str, changed: set[str] | None) -> None:
-        """Return when no other row would change with this one, since nobody could put that back."""
+        """Check that no other row would change with this one, since no undo could restore it."""
         own = f"{row.table.schema}.{row.table.name}" if row.table.schema else row.table.name
-        # SQLite takes a name in either case, and a foreign key may be written in another than its table.
+        # SQLite ignores the case of names, and a foreign key may be spelled unlike its table.
         alike = str.lower if row.dialect == "sqlite" else str
         columns = {alike(column.name): column for column in row.table.columns}
         for link in self._known_links(connection):
@@ -316,13 +317,13 @@ class Rows:
             self._links = (now, links)
         return links
 
-    # ---- putting back
+    # ---- restoring
 
     def restore(self, connection: sa.Connection, done: Done) -> None:
-        """Put a row back as it was before what was done to it.
+        """Restore a row as it was before a change.
 
         Raises:
-            RowChanged: it is not as it was left, or others refer to it by now: nothing was changed.
+            RowChanged: it has changed since, or others refer to it by now: nothing was changed.
         """
         table, key = done.table or "", done.pk
         row, scope = self._row(table, key), self.scope(table, key)
@@ -373,7 +374,7 @@ def _links(connection: sa.Connection) -> list[_Link]:
 
 
 def _sqlite_links(connection: sa.Connection, inspector: sa.Inspector, table: str) -> list[_Link]:
-    # Not the inspector: it finds the rules of constraints that are written on lines of their own alone.
+    # Not the inspector: it misses the rules of constraints that are not on lines of their own.
     quoted = connection.dialect.identifier_preparer.quote(table)
     found: dict[int, list[Any]] = {}
     for line in connection.exec_driver_sql(f"PRAGMA foreign_key_list({quoted})").mappings():

@@ -1,4 +1,4 @@
-"""What a user of the adapter writes in SQL: statements that become tools, and invariants that must hold."""
+"""What the user writes in SQL: statements that become tools, and invariants that must hold."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Statement:
 
     @property
     def reads(self) -> bool:
-        """Whether it only looks."""
+        """Whether it only reads."""
         return self.kind == "read"
 
     @property
@@ -88,10 +88,10 @@ class Statement:
         return {name: self.parameters.get(name, Scalar) for name in _parameters(self.sql)}
 
     def check(self, given: Mapping[str, Any]) -> None:
-        """Return when these are its parameters.
+        """Check parameters.
 
         Raises:
-            ValueError: they are not; the message says what to give.
+            ValueError: they are invalid; the message says what to give.
         """
         takes = self.takes
         if set(given) != set(takes):
@@ -114,7 +114,7 @@ class Statement:
         return _listed(run(connection, self.sql, given))
 
     def apply(self, connection: sa.Connection, given: Mapping[str, Any]) -> Done:
-        """Run it, and return what that did."""
+        """Run it, and return what it did."""
         answer = run(connection, self.sql, given)
         result: dict[str, Any] = {"rows": answer.rowcount}
         if answer.returns_rows:
@@ -130,7 +130,7 @@ class Statement:
         """
         given = {name: (done.before or {}).get(name) for name in _parameters(self.undo or "")}
         changed = run(connection, self.undo or "", given).rowcount
-        told: Any = done.result  # a function of the user's own may have answered with anything
+        told: Any = done.result  # a user's own function may have answered with anything
         rows = told["rows"] if hasattr(told, "keys") and "rows" in told else None
         if isinstance(rows, int) and rows != changed:
             raise RowChanged(
@@ -178,7 +178,7 @@ class Invariant:
     table: str | None = None
 
     def bindings(self, touched: Iterable[tuple[str | None, Mapping[str, Any]]]) -> list[dict[str, Any]]:
-        """Return with which parameters it has to be asked, of the rows that were touched and their tables."""
+        """Return the parameter sets to check, from the touched rows and their tables."""
         if callable(self.holds):
             return [{}]
         names = _parameters(self.holds)
@@ -193,7 +193,7 @@ class Invariant:
         return found
 
     def broken(self, connection: sa.Connection, touched: Iterable[tuple[str | None, Mapping[str, Any]]]) -> str | None:
-        """Return what breaks it, or None."""
+        """Return why it does not hold, or None."""
         if callable(self.holds):
             said = self.holds(connection)
             return None if said is None or said is True else "" if said is False else str(said)
@@ -205,8 +205,8 @@ class Invariant:
 
 
 def run(connection: sa.Connection, sql: str, given: Mapping[str, Any]) -> sa.CursorResult[Any]:
-    """Run a statement with parameters that the driver gets as they are."""
-    # Typed as texts PostgreSQL would compare them with no date and no number.
+    """Run a statement with parameters that the driver gets unchanged."""
+    # As text PostgreSQL would compare them with neither dates nor numbers.
     statement = sa.text(sql).bindparams(*(sa.bindparam(name, value, type_=Raw()) for name, value in given.items()))
     return connection.execute(statement, execution_options={"preserve_rowcount": True})
 

@@ -1,8 +1,8 @@
-"""Values of columns as JSON, in two forms: as a model reads and writes them, and exactly, so that an undo is exact.
+"""Values of columns as JSON, in two forms: as a model reads and writes them, and exactly, for undoing.
 
-A model sees numbers, texts and truth values as they are, decimals and dates as text, bytes as `{"base64": "…"}`. The
+A model sees numbers, texts and truth values unchanged, decimals and dates as text, bytes as `{"base64": "…"}`. The
 exact form of a value is the database's own: on PostgreSQL its text, which casts back to any type there is; on SQLite
-one of the five things a cell can hold.
+one of the five kinds of cells.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ Exact = dict[str, Any]
 
 
 class Raw(sa.types.UserDefinedType[Any]):
-    """A value that goes to the driver as it is."""
+    """A value that goes to the driver unchanged."""
 
     cache_ok = True
 
     def get_col_spec(self, **_: Any) -> str:
-        """Return what a cast to it would say; there are none."""
+        """Return the type's name in a cast; there are no casts."""
         raise NotImplementedError
 
 
 def as_json(value: Any) -> Any:
-    """Return what a driver gave as a model sees it.
+    """Return a driver's value as a model sees it.
 
     >>> as_json([Decimal("1.50"), dt.date(2026, 12, 1), b"hi", float("inf"), None])
     ['1.50', '2026-12-01', {'base64': 'aGk='}, 'inf', None]
@@ -77,15 +77,15 @@ def restored(value: Any) -> Any:
 
 
 def bound(value: Any) -> sa.BindParameter[Any]:
-    """Return a parameter that the driver gets as it is: PostgreSQL reads a text as the column's type."""
+    """Return a parameter that the driver gets unchanged: PostgreSQL reads a text as the column's type."""
     return sa.bindparam(None, value, type_=Raw(), unique=True)
 
 
 def python_value(column: sa.Column[Any], value: Any, dialect: str) -> Any:
-    """Return what a model wrote for a column as the value that is stored.
+    """Return a model's value for a column as the value to store.
 
     Raises:
-        ValueError: it is no value of that column's type, or would not be kept exactly; the message says what to give.
+        ValueError: it is invalid for that column's type, or would not be stored exactly; the message says what to give.
 
     >>> python_value(sa.Column("paid", sa.Numeric), "12.50", "postgresql")
     Decimal('12.50')
@@ -108,13 +108,13 @@ def parameter(column: sa.Column[Any], value: Any, dialect: str) -> Any:
     if value is None:
         return sa.null()
     if dialect == "sqlite" and isinstance(column.type, sa.Numeric):
-        return bound(value)  # its type would make a float of every number
+        return bound(value)  # its type would turn every number into a float
     typed = _kind(column) is not None or isinstance(column.type, sa.JSON)
     return bound(value) if not typed else sa.bindparam(None, value, type_=column.type, unique=True)
 
 
 def segment(value: Any) -> Any:
-    """Return a value of a primary key as `escape` takes it: one value, one name."""
+    """Return a primary key's value for `escape`: one value, one name."""
     match value:
         case dt.datetime() if value.tzinfo is not None:
             return value.astimezone(dt.UTC)
@@ -129,7 +129,7 @@ def segment(value: Any) -> Any:
 
 
 class _Inexact(ValueError):
-    """A value that the database could not keep as it is."""
+    """A value that the database could not store exactly."""
 
 
 def _kind(column: sa.Column[Any]) -> type[Any] | None:

@@ -1,4 +1,4 @@
-"""What is needed of a store, and a shared mapping that has it."""
+"""The interface needed of a store, and a shared mapping that implements it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Namespace = tuple[str, ...]
 
 
 class Item(Protocol):
-    """What a store returns of a name."""
+    """A store's item."""
 
     @property
     def value(self) -> Any: ...
 
 
 class Found(Item, Protocol):
-    """What a store returns of a search."""
+    """A search's item."""
 
     @property
     def namespace(self) -> Any: ...
@@ -29,32 +29,32 @@ class Found(Item, Protocol):
 
 
 class BaseStore(Protocol):
-    """What is needed of a store: this much of LangGraph's `BaseStore`."""
+    """The interface needed of a store: a part of LangGraph's `BaseStore`."""
 
     def get(self, namespace: Namespace, key: str, /) -> Item | None:
-        """Return what stands under a key, or None."""
+        """Return a key's item, or None."""
         ...
 
     def put(
         self, namespace: Namespace, key: str, value: Json, index: Literal[False] | list[str] | None = None, /
     ) -> None:
-        """Put a value in place of what stands there."""
+        """Store a value under a key, over the old one."""
         ...
 
     def delete(self, namespace: Namespace, key: str, /) -> None:
-        """Take away what stands there, if anything does."""
+        """Delete a key's value, if any."""
         ...
 
     def search(
         self, namespace_prefix: Namespace, /, *, query: str | None = None, limit: int = 10, offset: int = 0
     ) -> Sequence[Found]:
-        """Return what stands in a namespace and below it."""
+        """Return the items of a namespace and below it."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One value of `Blocks`, as a search finds it."""
+    """One value of `Blocks`, as a search returns it."""
 
     namespace: Namespace
     key: str
@@ -64,7 +64,7 @@ class Block:
 class Blocks:
     """A mapping that agents share (a `dict`, a `shelve`, a manager's proxy), as a store: `"team/plan"` names a block.
 
-    A value that is a plain text counts as `{"text": …}`. Nothing is handed out that is still in the mapping.
+    A value that is a plain text counts as `{"text": …}`. Returned values are copies.
 
     >>> blocks = Blocks({"team/plan": "book the room"})
     >>> blocks.get(("team",), "plan").value
@@ -82,11 +82,11 @@ class Blocks:
     def put(
         self, namespace: Namespace, key: str, value: Json, _index: Literal[False] | list[str] | None = None, /
     ) -> None:
-        """Put a block in place of what stands there."""
+        """Store a block, over the old one."""
         self._mapping["/".join((*namespace, key))] = json_text.snapshot(value)
 
     def delete(self, namespace: Namespace, key: str, /) -> None:
-        """Take a block away, if it is there."""
+        """Delete a block, if it exists."""
         self._mapping.pop("/".join((*namespace, key)), None)
 
     def search(
@@ -109,7 +109,7 @@ def _as_object(value: Any) -> Json:
 
 
 def mentions(value: Json, query: str | None) -> bool:
-    """Whether a value has a text somewhere in it."""
+    """Whether a value contains a text."""
     return not query or query.casefold() in json_text.encode_result(value).casefold()
 
 

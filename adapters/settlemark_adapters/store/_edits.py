@@ -1,4 +1,4 @@
-"""One name as it stands, and the edits that make of it what is to stand there: plain functions, without a store."""
+"""One memory's state, and the edits that lead to the next one: plain functions, without a store."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SHOWN = 300
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """How one name stands: its value (None: there is none), who wrote it last, and whether somebody meddled since."""
+    """A memory's state: its value (None: there is none), its last writer, and whether it was changed from outside."""
 
     value: Json | None
     counter: int
@@ -27,7 +27,7 @@ class State:
 
     @property
     def version(self) -> str:
-        """What changes with every write: a number, and a digest behind it where somebody wrote past the settlement."""
+        """Changes with every write: a number, and a digest after it where somebody wrote without the settlement."""
         return f"{self.counter}~{self.digest[:8]}" if self.meddled else str(self.counter)
 
 
@@ -35,7 +35,7 @@ Edit = Callable[[State], Json | None]
 
 
 def putting(value: Json, expected: str | None, namespace: str, name: str) -> Edit:
-    """Return the edit that puts a value in place, if the version is as expected."""
+    """Return the edit that replaces a value, if the version is as expected."""
 
     def edit(now: State) -> Json:
         _compare(now, expected, namespace, name)
@@ -45,7 +45,7 @@ def putting(value: Json, expected: str | None, namespace: str, name: str) -> Edi
 
 
 def deleting(expected: str | None, namespace: str, name: str) -> Edit:
-    """Return the edit that takes a value away, if the version is as expected."""
+    """Return the edit that deletes a value, if the version is as expected."""
 
     def edit(now: State) -> None:
         _compare(now, expected, namespace, name)
@@ -67,7 +67,7 @@ def appending(field: str, line: str, namespace: str, name: str) -> Edit:
 
 
 def replacing(field: str, passages: tuple[str, str], namespace: str, name: str) -> Edit:
-    """Return the edit that replaces the one place where a passage stands: (the old one, the new one)."""
+    """Return the edit that replaces a passage, which must occur once: (the old one, the new one)."""
 
     def edit(now: State) -> Json:
         (old, new), text = passages, _text_of(now, field, namespace, name)
@@ -99,7 +99,7 @@ def _compare(now: State, expected: str | None, namespace: str, name: str) -> Non
     if expected is not None and expected != now.version:
         raise VersionMoved(
             f"{namespace}/{name} is at version {now.version}, not {expected}: nothing was written; it is now"
-            f" {json_text.encode_result(now.value)[:_SHOWN]}; decide again from that",
+            f" {json_text.encode_result(now.value)[:_SHOWN]}; plan again from that",
             namespace=namespace,
             name=name,
             expected=expected,
@@ -109,10 +109,10 @@ def _compare(now: State, expected: str | None, namespace: str, name: str) -> Non
 
 
 def fitting(value: Any) -> Json:
-    """Return a value that can be a memory.
+    """Return a valid memory.
 
     Raises:
-        MemoryFault: it cannot.
+        MemoryFault: it is invalid.
     """
     if not isinstance(value, dict) or MARK in value:
         raise MemoryFault(f"a memory is an object without the field {MARK!r}, as in {{'text': …}}; not {value!r:.80}")
@@ -120,24 +120,24 @@ def fitting(value: Any) -> Json:
 
 
 def marked(value: Json, version: int, writer: str | None) -> Json:
-    """Return what is stored of a value: the mark of its writer stands in it, so that both change at once."""
+    """Return a value with its writer's mark, as stored: so that both change at once."""
     return {**value, MARK: {"version": version, "writer": writer, "digest": _digest_of(value)}}
 
 
 def state_of(stored: Mapping[str, Any]) -> State:
-    """Return how a name stands, from what is stored of it."""
+    """Return a memory's state, from what is stored."""
     value, found = bare(stored), stored.get(MARK)
     mark, digest = cast("Json", found) if isinstance(found, dict) else {}, _digest_of(value)
     return State(value, mark.get("version", 0), mark.get("writer"), digest, mark.get("digest") != digest)
 
 
 def bare(stored: Mapping[str, Any]) -> Json:
-    """Return a value without its mark, and nothing that is still in the store."""
+    """Return a value without its mark, as a copy."""
     return {field: json_text.snapshot(part) for field, part in stored.items() if field != MARK}
 
 
 def digest(text: str) -> str:
-    """Return a short text under which two texts are equal exactly when they are."""
+    """Return a digest that is equal for two texts exactly when they are."""
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
@@ -146,7 +146,7 @@ def _digest_of(value: Json) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as every store gives it back: some keep a number and not its spelling, and 1e3 is 1000 there."""
+    """Return a value as every store returns it: some keep a number but not its spelling, so 1e3 becomes 1000."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, dict):

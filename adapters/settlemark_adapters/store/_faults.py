@@ -1,4 +1,4 @@
-"""What can go wrong with a memory: nothing is changed then, or the store did not say."""
+"""The errors of the memory tools: nothing was changed, or the store did not say."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ class MemoryFault(Fault):
 
 
 class VersionMoved(MemoryFault):
-    """Another has written it since it was read. Attributes: `expected`, `version` and `value` (as they are now)."""
+    """Another has written it since it was read. Attributes: `expected`, `version` and `value` (the present ones)."""
 
 
 class ChangedOutside(MemoryFault):
-    """It was changed past the settlement, so that nothing of it is overwritten. Attribute: `version`, as it is now."""
+    """It was changed without the settlement, so it is not overwritten. Attribute: `version`, the present one."""
 
 
 class StoreLost(ConnectionError):
-    """The store raised while it was to write: whether it did is not known."""
+    """The store raised during a write: whether it was written is unknown."""
 
 
 __all__ = ["ChangedOutside", "MemoryFault", "StoreLost", "VersionMoved"]

@@ -1,4 +1,4 @@
-"""The memory tools, and how a value, its mark and what its undo needs are written."""
+"""The memory tools, and how a value, its mark and its undo's data are written."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Store(Adapter):
         self._lock = threading.RLock()
         super().__init__(settlement, name=name, effects=effects)
 
-    # ---- what the declarations name
+    # ---- probe and undo
 
     def _at(self, namespace: str, name: str) -> str:
         path = (*_path(namespace), _named(name))
@@ -92,11 +92,11 @@ class Store(Adapter):
         return self._became(key, self._state(_path(namespace), name))
 
     def _restore(self, namespace: str, name: str, result: Any, key: str) -> None:
-        """Put back what stood there before the call under a key, if that is still what stands there."""
+        """Restore the value from before the call under a key, if nobody has changed it since."""
         record, path = self._record(key), _path(namespace)
         if record is None:
             if result is None:
-                return  # it never got so far
+                return  # it never wrote
             raise MemoryFault(
                 f"{namespace}/{name} cannot be put back: what stood there before is no longer kept (prune); mend it by"
                 " hand",
@@ -198,7 +198,7 @@ class Store(Adapter):
         return self._write(namespace, name, deleting(expected_version, namespace, name))
 
     def prune(self, days: float = 30.0) -> int:
-        """Forget what the undos of calls older than this would need, and return how many were forgotten.
+        """Remove what the undos of older calls would need, and return how many were removed.
 
         Choose more days than a transaction may stay open, or be rewound.
         """
@@ -220,7 +220,7 @@ class Store(Adapter):
             if (done := self._became(me, now)) is UNKNOWN:
                 raise ChangedOutside(
                     f"{namespace}/{name} was changed past the settlement, so that nobody can tell whether this call"
-                    " had written it: it stays as it is; look at it, and decide anew",
+                    " had written it: it stays as it is; look at it, and plan again",
                     namespace=namespace,
                     name=name,
                     version=now.version,
@@ -229,7 +229,7 @@ class Store(Adapter):
                 return cast("Json", done)
             value = edit(now)
             result = {"version": str(now.counter + 1)}
-            if current_call() is not None:  # else nobody will ask, or undo
+            if current_call() is not None:  # else nobody will probe or undo it
                 was = {"writer": now.writer, "digest": now.digest}
                 told = {"before": now.value, "was": was, "result": result, "at": self._clock(), "path": [*path, name]}
                 self._put(EFFECTS, digest(me), told)
@@ -237,7 +237,7 @@ class Store(Adapter):
             return result
 
     def _became(self, key: str, now: State) -> Any:
-        """Follow the writers back from the last one: the call under a key is among them, or was not, or who knows."""
+        """Follow the writers back from the last one: the call under a key is among them, is not, or it is unknown."""
         record = self._record(key)
         if record is None:
             return None
@@ -268,7 +268,7 @@ class Store(Adapter):
         if value is not None:
             self._put(path, name, marked(value, version, writer), self._index)
             return
-        # First, so that the version goes on from here: until the value is gone, its own mark is what counts.
+        # First, so that the version continues from here: until the value is gone, its own mark counts.
         self._put(GONE, digest("/".join((*path, name))), {"version": version, "writer": writer})
         try:
             self._base.delete(path, name)
@@ -282,7 +282,7 @@ class Store(Adapter):
             raise _lost(path, name, error) from error
 
     def _staged(self, scope: str) -> list[Staged]:
-        """Return what the tools here have staged: what somebody else's will write nobody here knows."""
+        """Return what our own tools have staged: what other tools will write is unknown."""
         call = current_call()
         own = {f"{self._prefix}{tool}" for tool in _WRITING}
         return [] if call is None else [request for request in call.staged(scope) if request.tool in own]

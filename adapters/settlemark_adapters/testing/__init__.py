@@ -1,7 +1,7 @@
-"""What shows that an adapter tells the truth: a conformance kit, a fuzzer of its scopes, and what it cost to write.
+"""Checks for adapters: a conformance kit, a fuzzer of their scopes, and the cost of a declaration.
 
-An adapter's author says in a `Subject` how it is made and where its counterparty can be looked at; one call in a test
-does the rest: `assert_conforms(SUBJECT)`, `fuzz(SUBJECT).check()`, or `settlemark fuzz yourtests.subject:SUBJECT`.
+An adapter's author describes in a `Subject` how to make it and how to read its counterparty; one call in a test does
+the rest: `assert_conforms(SUBJECT)`, `fuzz(SUBJECT).check()`, or `settlemark fuzz yourtests.subject:SUBJECT`.
 """
 
 from __future__ import annotations

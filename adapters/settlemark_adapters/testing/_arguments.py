@@ -1,4 +1,4 @@
-"""Arguments that Hypothesis makes of a tool's signature and of its examples: near enough to succeed, and to collide."""
+"""Hypothesis strategies for a tool's arguments, from its signature and examples: likely to succeed and to collide."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _plainly(text: str) -> str:
     return text
 
 
-# Other spellings of one name are what an address is most often blind to.
+# An address is most often blind to other spellings of one name.
 _SPELLINGS: tuple[Callable[[str], str], ...] = (
     _plainly,
     lambda text: f"{text}b",
@@ -37,7 +37,7 @@ _SPELLINGS: tuple[Callable[[str], str], ...] = (
 
 
 class Pool:
-    """The values of all examples: those that arguments of one name have, and all texts there are."""
+    """The values in all examples: those of arguments with one name, and all texts."""
 
     def __init__(self, examples: Sequence[Example]) -> None:
         self._named: dict[str, list[Any]] = {}
@@ -49,7 +49,7 @@ class Pool:
                     _add(self.texts, text)
 
     def of(self, name: str) -> list[Any]:
-        """Return the values that arguments of this name have in the examples."""
+        """Return the examples' values for arguments of this name."""
         return self._named.get(name, [])
 
     def arguments(self, tool: Callable[..., Any], base: Example) -> SearchStrategy[dict[str, Any]]:
@@ -73,7 +73,7 @@ class Pool:
         return st.fixed_dictionaries(given, optional=more)
 
     def _like(self, value: Any) -> SearchStrategy[Any]:
-        """Return a strategy for values that are like one of an example."""
+        """Return a strategy for values like one of an example."""
         from hypothesis import strategies as st
 
         if is_mapping(value):
@@ -97,7 +97,7 @@ class Pool:
         return st.one_of(spelled, st.text(_LETTERS, max_size=_MOST))
 
     def _of_type(self, hint: Any) -> SearchStrategy[Any]:
-        """Return a strategy for what a parameter without an example is annotated with."""
+        """Return a strategy for a parameter without an example, from its annotation."""
         from hypothesis import strategies as st
 
         origin, parts = typing.get_origin(hint), typing.get_args(hint)
@@ -141,7 +141,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def leaves(value: Any) -> Iterator[str]:
-    """Yield every plain value there is in an argument, as text.
+    """Yield every plain value in an argument, as text.
 
     >>> list(leaves({"to": "Ada", "n": [1, True]}))
     ['Ada', '1', 'True']

@@ -1,4 +1,4 @@
-"""Where one example is played: a fresh counterparty, a settlement over it, and what is known of both afterwards."""
+"""Plays one example: on a fresh counterparty, with a settlement over it, and reads both afterwards."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ Call = tuple[Tool, Mapping[str, Any]]
 MEMORY = "memory:"
 WAIT_SECONDS = 10.0
 UNDO_FAILED = "its undo failed"
-"""How the note of an effect begins whose undo raised each time."""
+"""The beginning of an effect's note whose undo raised each time."""
 
 _numbers = itertools.count(1)
 
 
 def fresh_name() -> str:
-    """Return a name that no transaction had before: its keys are new to a counterparty, too."""
+    """Return a name that no transaction had before, so that its keys are new to a counterparty."""
     return f"kit-{next(_numbers)}"
 
 
 class Stopped(Exception):
-    """Raised inside a transaction, so that it is undone."""
+    """Raised inside a transaction to undo it."""
 
 
 def tool_of(adapter: Adapter, name: str) -> Tool:
@@ -57,10 +57,10 @@ def tool_of(adapter: Adapter, name: str) -> Tool:
 
 
 def known_of(tool: Tool) -> Declaration:
-    """Return what a tool is declared.
+    """Return a tool's declaration.
 
     Raises:
-        Failed: it is not.
+        Failed: it has none.
     """
     found = declaration_of(tool)
     if found is None:
@@ -89,9 +89,9 @@ def transact(
     inside: Callable[[list[Any]], object] | None = None,
     abort: bool = False,
 ) -> list[Any]:
-    """Make calls in one transaction and return their results; those of held ones are there after its commit.
+    """Make calls in one transaction and return their results; those of held ones exist after its commit.
 
-    `inside` is called with the results before the end; with `abort` the end is an undo.
+    `inside` is called with the results before the end; with `abort` the transaction is undone.
     """
     if any(inspect.iscoroutinefunction(tool) for tool, _ in calls):
         return asyncio.run(_transact_async(settlement, calls, name=name, inside=inside, abort=abort))
@@ -134,11 +134,11 @@ def _result(result: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What a settlement says became of a transaction.
+    """The outcome of a transaction, according to a settlement.
 
     Attributes:
         ended: `committed`, `undone` (also when it is not on record at all), or `named`.
-        told: what is named, in words.
+        told: the named residue, in words.
     """
 
     ended: str
@@ -146,7 +146,7 @@ class Account:
 
 
 def account(settlement: Settlement, name: str) -> Account:
-    """Return what a settlement says became of a transaction: what is named, for an operator, goes before."""
+    """Return the outcome of a transaction: `named`, if an operator is told of residue, takes precedence."""
     named = [f"{left.tool}: {left.note}" for left in settlement.residue() if left.transaction == name]
     named += [f"{doubt.tool}: {doubt.why}" for doubt in settlement.in_doubt() if doubt.transaction == name]
     if named:
@@ -164,7 +164,7 @@ class Bench:
 
     Attributes:
         subject, example, place: what is played, and where.
-        nothing: what the counterparty said before anything was called.
+        nothing: the counterparty's state before any call.
     """
 
     def __init__(self, subject: Subject, example: Example, place: Any, folder: Path) -> None:
@@ -177,20 +177,20 @@ class Bench:
         self.nothing = self.look()
 
     def look(self) -> Any:
-        """Return what the counterparty says is there, as it is now."""
+        """Return the counterparty's present state."""
         return copy.deepcopy(self.subject.look(self.place))
 
     @property
     def is_new(self) -> bool:
-        """Whether the counterparty says that nothing has happened."""
+        """Whether the counterparty shows that nothing has happened."""
         return bool(self.look() == self.nothing)
 
     def file(self) -> str:
-        """Return the address of a new ledger in a file."""
+        """Return the URL of a new ledger in a file."""
         empty, new = self._folder / "empty.db", self._folder / f"{fresh_name()}.db"
         if not empty.exists():
             Settlement(f"sqlite:///{empty}").close()
-        shutil.copy(empty, new)  # to make its tables anew takes longer than most of what is played on it
+        shutil.copy(empty, new)  # creating its tables takes longer than most of what is played on it
         return f"sqlite:///{new}"
 
     @contextmanager
@@ -236,7 +236,7 @@ class Worlds:
     """Counterparties for one example: the last one as long as nothing has happened there, else a fresh one.
 
     Args:
-        shared: a place that can be made new by its own `reset()`: then there is no other.
+        shared: a place that its own `reset()` makes new: then there is no other.
     """
 
     def __init__(self, subject: Subject, example: Example, folder: Path, shared: Any = None) -> None:
@@ -248,7 +248,7 @@ class Worlds:
         self._stack = ExitStack()
 
     def fresh(self) -> Bench:
-        """Return a counterparty that is as new."""
+        """Return a counterparty in its initial state."""
         if self._bench is not None and self._bench.is_new:
             return self._bench
         self._stack.close()

@@ -1,6 +1,6 @@
-"""The conformance kit: an adapter is run through all that can happen to a tool, on its real counterparty.
+"""The conformance kit: an adapter is run through everything that can happen to a tool, on its real counterparty.
 
-Nothing is taken on trust: a property holds when the counterparty itself, asked past the adapter, shows it.
+A property holds only when the counterparty itself, read without the adapter, shows it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _OF_ALL = "declaration"
 
 
 def properties() -> dict[str, str]:
-    """Return the properties that the kit looks at, by name, each with what it demands.
+    """Return the kit's properties, by name, each with its demand.
 
     >>> list(properties())[:3]
     ['declaration', 'commit', 'abort']
@@ -105,23 +105,22 @@ def conformance(
 
 
 def assert_conforms(subject: Subject, *, only: str | Iterable[str] | None = None, points: int | None = POINTS) -> None:
-    """Do nothing when an adapter has every property: the one call of a test. Arguments as those of `conformance`.
+    """Raise if an adapter lacks a property: the one call of a test. Arguments as those of `conformance`.
 
-    One test a property, so that they run beside each other and fail apart:
+    One test a property, so that they run concurrently and fail separately:
 
         @pytest.mark.parametrize("name", properties())
-        def test_notes_conform(name):
-            assert_conforms(NOTES, only=name)
+        def test_notes_conform(name): assert_conforms(NOTES, only=name)
 
     Raises:
-        AssertionError: it lacks one; the message says which, why, and how to mend it.
+        AssertionError: it lacks one; the message says which, why, and how to correct it.
         UsageError: there is no such property.
     """
     conformance(subject, only=only, points=points).check()
 
 
 def _study_of(subject: Subject, points: int | None) -> Study:
-    """Return what is known of an adapter: of the last one from before, since tests ask for one property at a time."""
+    """Return the study of an adapter: cached for the last one, since tests ask for one property at a time."""
     if not (_last and _last[0].subject is subject):
         _last[:] = [Study(subject)]
     _last[0].points = points
@@ -137,7 +136,7 @@ def _chosen(only: str | Iterable[str] | None) -> list[str]:
 
 
 def _verdict(study: Study, name: str, tool: str) -> Verdict:
-    """Look at one property of one tool, by each of its examples."""
+    """Check one property of one tool, with each of its examples."""
     examples = study.examples(tool)
     if not examples:
         if name == _OF_ALL:

@@ -1,4 +1,4 @@
-"""What it costs to declare a tool: the lines that are written for it alone."""
+"""The cost of a declaration: the lines that are written for one tool alone."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Cost:
     Attributes:
         tool: its name.
         decorator: lines of `@operation(…)`.
-        handlers: of the handlers that no other tool of the adapter has: by name, how many.
+        handlers: lines of the handlers that no other tool of the adapter uses, by name.
     """
 
     tool: str
@@ -36,7 +36,7 @@ class Cost:
 
     @property
     def lines(self) -> int:
-        """How many there are in all."""
+        """The total."""
         return self.decorator + sum(self.handlers.values())
 
     def __str__(self) -> str:
@@ -85,7 +85,7 @@ def _decorator(operation: Operation[Any, Any]) -> int:
 
 def _lines(function: Callable[..., Any]) -> int:
     if function.__name__ == "<lambda>":
-        return 0  # it stands in the decorator
+        return 0  # it is inside the decorator
     source, node = _parsed(function)
     told: set[int] = set()
     if ast.get_docstring(node) is not None:
@@ -99,7 +99,7 @@ def _parsed(function: Callable[..., Any]) -> tuple[str, _Function]:
 
 
 def _code_lines(source: str) -> set[int]:
-    """Return the lines on which there is something but a comment."""
+    """Return the lines on which there is more than a comment."""
     found: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type not in _NO_CODE:

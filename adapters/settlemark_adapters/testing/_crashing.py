@@ -1,4 +1,4 @@
-"""What is left when the process dies: between any two steps, and within one."""
+"""Crash properties: the process dies between any two steps, and within one."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _check(trial: Trial) -> None:
     if not can_fork():
         raise NotApplicable("this system cannot copy a process, so none is killed")
     trial.study.clean(trial.example)
-    importlib.import_module("settlemark.ledger._replica.store")  # here, and not in every copy of this process
+    importlib.import_module("settlemark.ledger._replica.store")  # here, and not in every fork of this process
 
 
 def _told(ends: Counter[str]) -> str:
@@ -95,7 +95,7 @@ def _between(trial: Trial, worlds: Worlds) -> Iterator[Death]:
 
 
 def _die_at_lines(trial: Trial, worlds: Worlds, act: Act) -> Counter[str]:
-    """Die at lines of an act, among them those between which the world changes, which are found by halving.
+    """Die at lines of an act, among them those between which the world changes, which are found by bisection.
 
     Of an undo only at some: it is repeated from wherever it was.
     """
@@ -125,7 +125,7 @@ def moments_of(trial: Trial, worlds: Worlds) -> list[Moment]:
     """Return the moments of the example's acts: its call and its undo, or its release.
 
     Raises:
-        Failed: it fails where it is played.
+        Failed: the example itself fails.
     """
     known = trial.study.moments.get(id(trial.example))
     if known is None:
@@ -148,7 +148,7 @@ def _play(
     acts: tuple[Act, ...] = (),
     tell_points: bool = False,
 ) -> Exit:
-    """Play the example in a copy of this process, which dies as it is told to; else it tells where it could."""
+    """Play the example in a fork of this process, which dies as told; else it reports where it could."""
     url, name = url or bench.file(), name or fresh_name()
 
     def act(tell: Tell) -> None:
@@ -162,7 +162,7 @@ def _play(
             if observer is not None:
                 observer.files = files_of(type(adapter))
             if death.statement is not None or tell_points:
-                # Entered here: that a ledger can die while it is made is no matter of the adapter's.
+                # Entered here: a crash while a ledger is created does not concern the adapter.
                 on.enter_context(KillPoints(death.statement, tell=_telling(tell) if tell_points else None))
             bench.play(settlement, adapter, name=name, abort=death.abort)
 
@@ -187,9 +187,9 @@ def _die(trial: Trial, bench: Bench, death: Death) -> tuple[str, bool]:
 
 
 def _recovered(trial: Trial, bench: Bench, url: str, name: str, *, again: bool) -> tuple[str, str, str]:
-    """Recover with a fresh adapter; return how that left the world, what is wrong with it, and the mend.
+    """Recover with a fresh adapter; return how that left the world, what is wrong with it, and the correction.
 
-    With `again` whoever ran it comes back: what has committed is replayed, what was undone is done again.
+    With `again` the caller comes back: what has committed is replayed, what was undone is done again.
     """
     with bench.opened(url, keep_open=0.0) as (settlement, adapter):
         report = settlement.recover(keep_open=0)
@@ -208,7 +208,7 @@ def _recovered(trial: Trial, bench: Bench, url: str, name: str, *, again: bool) 
 
 
 def judged(trial: Trial, bench: Bench, settlement: Settlement, name: str) -> tuple[str, str, str]:
-    """Return whether the world is all, nothing or named, as the settlement says; else what is wrong, and the mend."""
+    """Return whether the world is all, nothing or named, as the settlement says; else what is wrong and the mend."""
     said = account(settlement, name)
     found = bench.look()
     if said.ended == "named":
@@ -227,7 +227,7 @@ def judged(trial: Trial, bench: Bench, settlement: Settlement, name: str) -> tup
 
 
 def raise_other(ended: Exit) -> None:
-    """Return when a process came to its end, or died as it was told to.
+    """Check that a process ended, or died as told.
 
     Raises:
         Failed: it failed otherwise, or hung.

@@ -1,4 +1,4 @@
-"""Whether a tool says what it is: an example, a docstring, types, scopes; and refuses what it cannot be given."""
+"""Declaration properties: an example, a docstring, types, scopes; and refusal of invalid arguments."""
 
 from __future__ import annotations
 

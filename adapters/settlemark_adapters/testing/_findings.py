@@ -1,4 +1,4 @@
-"""What the scope fuzzer found: scopes that do not say what their calls do, each with the shortest example."""
+"""The scope fuzzer's findings: scopes that do not match what their calls do, each with the shortest example."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _HINTS = frozenset({Kind.TOO_BROAD, Kind.NEVER_TOUCHED})
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A scope that does not say what its calls do.
+    """A scope that does not match what its calls do.
 
     Attributes:
         tool: the tool.
         kind: what is wrong.
-        calls: the shortest example: the call behind those that made it ready, or two that need not wait.
-        declared: the scopes it declares.
-        changed: what it changed, of each call.
+        calls: the shortest example: the call after those that prepare it, or two that need not wait.
+        declared: its declared scopes.
+        changed: what each call changed.
         why: what was seen, in a sentence.
         mend: what to change.
     """
@@ -61,9 +61,9 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class FuzzReport:
-    """What was found, how many calls of each tool were tried, and how many of these changed something.
+    """The findings, how many calls of each tool were tried, and how many of these changed something.
 
-    `str(report)` tells it in sentences, `report.ok` says that nothing but hints was found.
+    `str(report)` tells it in sentences, `report.ok` says that there are only hints.
     """
 
     adapter: str
@@ -82,7 +82,7 @@ class FuzzReport:
         return [tool for tool in self.calls if not self.changing.get(tool)]
 
     def check(self) -> None:
-        """Do nothing when every call changed only what its scopes cover.
+        """Raise if a call changed more than its scopes cover.
 
         Raises:
             AssertionError: one changed more; the message has the shortest example.
@@ -91,7 +91,7 @@ class FuzzReport:
             raise AssertionError(str(self))
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as plain values, for JSON."""
+        """Return the report as plain values, for JSON."""
         return {
             "adapter": self.adapter,
             "ok": self.ok,

@@ -110,7 +110,7 @@ class _Fuzzer:
         declaration = known_of(self.study.tools[tool])
         self.tried[tool] += 0
         if not bases or (declaration.scope is None and not declaration.may_touch and not _reads(declaration)):
-            return  # of an undeclared address there is nothing to say: it is its run's alone
+            return  # an undeclared scope needs no check: it is its run's alone
         seen: list[_Seen] = []
         narrow = self._search(tool, bases, seen)
         self.tried[tool] += len(seen)
@@ -161,7 +161,7 @@ class _Fuzzer:
                 seeded(self.seed)(quiet(given(st.data())(attempt)))()
             except _Found as shortest:
                 return shortest.finding
-            except Flaky:  # a counterparty that answers otherwise each time: what was seen was seen
+            except Flaky:  # a counterparty with varying answers: the finding stands
                 return min(found, key=lambda finding: len(str(finding)))
         return None
 
@@ -171,13 +171,13 @@ def _reads(declaration: Declaration) -> bool:
 
 
 def _played(bench: Bench, history: list[Example], call: Example) -> _Seen:
-    """Make a call behind others, and return what it changed."""
+    """Make a call after others, and return what it changed."""
     with bench.opened() as (settlement, adapter):
         for earlier in history:
             _try(settlement, (tool_of(adapter, earlier.tool), earlier.arguments))
         before = _resources(bench)
         tool = tool_of(adapter, call.tool)
-        # Which they are may depend on what is there: the engine asks before the call, too.
+        # The scopes may depend on the world: the engine asks before the call, too.
         scopes = _scopes(known_of(tool), call.arguments)
         result = _try(settlement, (tool, call.arguments))
         after = _resources(bench)
@@ -191,7 +191,7 @@ def _played(bench: Bench, history: list[Example], call: Example) -> _Seen:
 
 
 def _try(settlement: Settlement, call: Call) -> list[Any] | None:
-    """Return what a call returns; None when it is refused, as much of what is made up is."""
+    """Return a call's result; None when it is refused, as many made-up calls are."""
     try:
         return transact(settlement, [call], name=fresh_name())
     except Exception:
@@ -207,7 +207,7 @@ def _scopes(declaration: Declaration, given: Mapping[str, Any]) -> tuple[Scope, 
 
 
 def _refined(declaration: Declaration, scopes: tuple[Scope, ...], result: list[Any] | None) -> tuple[Scope, ...]:
-    """Return the scopes that a call holds in the end: those it declared, as its result has refined them."""
+    """Return the scopes that a call holds in the end: the declared ones, refined by its result."""
     if not scopes or declaration.refine is None or result is None or declaration.held:
         return scopes
     found = declaration.refine(result[0])
@@ -217,10 +217,10 @@ def _refined(declaration: Declaration, scopes: tuple[Scope, ...], result: list[A
 
 
 def _resources(bench: Bench) -> dict[Scope, Any]:
-    """Return what is there, by scope.
+    """Return the resources by scope.
 
     Raises:
-        UsageError: the subject does not tell it so.
+        UsageError: the subject does not return them by scope.
     """
     tell = bench.subject.resources
     found = bench.look() if tell is None else tell(bench.place)
@@ -276,7 +276,7 @@ def _hints(declaration: Declaration, seen: list[_Seen]) -> Iterator[Finding]:
 
 
 def _apart(same: list[_Seen]) -> tuple[_Seen, _Seen] | None:
-    """Return the shortest two calls under one declaration of which neither touches what the other's like touch."""
+    """Return the shortest two calls under one declaration that touch nothing in common, nor do those like them."""
     groups: list[list[_Seen]] = []
     for each in same:
         meeting = [group for group in groups if any(_meet(each, other) for other in group)]

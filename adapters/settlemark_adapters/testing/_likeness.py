@@ -1,7 +1,7 @@
-"""What two runs of the same work have in common: ids and times differ, everything else must not.
+"""What two runs of the same work have in common: ids and times may differ, everything else must not.
 
-A counterparty may give its own ids, and look at the clock. So what a clean run leaves is learned from two of them,
-and what differs between these two is not asked of a third.
+A counterparty may assign its own ids, and read the clock. So the result of a clean run is learned from two of them, and
+what differs between these two is ignored in a third.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any, TypeGuard
 
 @dataclass(frozen=True, slots=True)
 class Anything:
-    """A value that was another one each time: only its type is known."""
+    """A value that differed each time: only its type is known."""
 
     kind: type
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A mapping some of whose names were others each time: how many those are is known, and the like of one."""
+    """A mapping some of whose names differed each time: their number is known, and what one looks like."""
 
     known: dict[Any, Any]
     others: int
@@ -58,7 +58,7 @@ def _common_names(one: Mapping[Any, Any], other: Mapping[Any, Any]) -> Any:
 
 
 def fits(shape: Any, found: Any) -> bool:
-    """Whether a value is as those were that `shape` was learned from.
+    """Whether a value is like those that `shape` was learned from.
 
     >>> shape = common({"id": 7, "to": "Ada"}, {"id": 8, "to": "Ada"})
     >>> fits(shape, {"id": 9, "to": "Ada"}), fits(shape, {"id": 9, "to": "Bee"}), fits(shape, {"id": 9})

@@ -32,7 +32,7 @@ _NOBODYS = ("abc", "builtins", "typing")
 
 
 class FailedLine(Exception):
-    """What an adapter's line raised, because the kit asked for it."""
+    """Raised by an adapter's line because the kit asked for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Moment:
 
     @property
     def told(self) -> tuple[Act, int, str, int, str]:
-        """It, as plain values to tell another process."""
+        """The moment as plain values, for another process."""
         return self.act, self.number, self.file, self.line, self.event
 
     def __str__(self) -> str:
@@ -69,7 +69,7 @@ def files_of(adapter: type) -> frozenset[str]:
         found.add(str(file))
         if (file.parent / "__init__.py").exists():
             found.update(map(str, file.parent.rglob("*.py")))
-        if _PACKAGE in file.parents:  # what its adapters share lies above them
+        if _PACKAGE in file.parents:  # what adapters share is above them
             found.update(map(str, _PACKAGE.rglob("*.py")))
     return frozenset(file for file in found if file != _BASE and not file.startswith(_KIT))
 
@@ -105,7 +105,7 @@ class Lines:
         self.passed: Counter[str] = Counter()
 
     def tell(self, _event: Event, /) -> None:
-        """Take no note: only acts are followed."""
+        """Ignore events: only acts are followed."""
 
     def around(self, acting: Acting, /) -> AbstractContextManager[None]:
         """Follow the lines of an act."""
@@ -143,9 +143,9 @@ class Lines:
 
 
 def may_fail(moments: list[Moment]) -> list[Moment]:
-    """Return the moments at which a line may raise, and whatever it holds is still let go of.
+    """Return the moments at which a line may raise, and everything it holds is still released.
 
-    Not in a `finally` or `except`, which are there for that; and not where a function ends, behind all of them.
+    Not in a `finally` or `except`, which are there for that; and not where a function ends, after all of them.
     """
     cleaning = {file: _cleaning(file) for file in {moment.file for moment in moments}}
     return [moment for moment in moments if moment.event == "line" and moment.line not in cleaning[moment.file]]
@@ -162,7 +162,7 @@ def _cleaning(file: str) -> set[int]:
 
 
 def once_each(moments: list[Moment]) -> list[Moment]:
-    """Return the first of those that are at the same place."""
+    """Return the first of the moments at each place."""
     first: dict[tuple[str, str, int, str], Moment] = {}
     for moment in moments:
         first.setdefault((moment.act, moment.file, moment.line, moment.event), moment)

@@ -1,4 +1,4 @@
-"""Two transactions on one resource: whatever they do to each other, the end is that of one after the other."""
+"""Races: two transactions on one resource end as one after the other would."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _MEND = (
 
 _DONE, _UNDONE = "done", "undone"
 Ends = tuple[tuple[str, ...], Any]
-"""How each call ended (`done`, `undone` or `failed with …`), and what the counterparty says then."""
+"""How each call ended (`done`, `undone` or `failed with …`), and the counterparty's state then."""
 
 
 def two_transactions(trial: Trial) -> str:
@@ -52,7 +52,7 @@ def two_transactions(trial: Trial) -> str:
 
 
 def _partners(trial: Trial) -> list[Example]:
-    """Return calls of other tools on the same resource, those first that are held where this one is not."""
+    """Return calls of other tools on the same resource; those first whose heldness differs."""
     found: dict[str, tuple[bool, Example]] = {}
     for example in trial.study.subject.examples:
         known = trial.study.declaration(example)
@@ -89,9 +89,9 @@ class _Pair:
         return name
 
     def _orders(self, ends: tuple[str, ...]) -> Iterator[tuple[int, ...]]:
-        """Yield the orders that calls which ended so may stand for.
+        """Yield the serial orders that explain calls which ended so.
 
-        One that was undone or refused may have left nothing; what has no clean undo stays.
+        An undone or refused call may have left nothing; one without a clean undo stays.
         """
         stays = not self.trial.held and not self.trial.declaration.leaves_nothing
         done = [n for n, end in enumerate(ends) if end == _DONE or (end == _UNDONE and stays)]
@@ -109,7 +109,7 @@ class _Pair:
         return _same(one[0], other[0]) and fits(common(one[1], other[1]), end[1])
 
     def _in_order(self, order: tuple[int, ...], number: int) -> Ends:
-        """Return the end of one after the other: the first, or a second, of what was played so."""
+        """Return the end of a serial order: of the first play, or of a second."""
         played = self.orders.setdefault(order, [])
         while len(played) <= number:
             played.append(self._played(lambda table: table.serial(order)))
@@ -134,7 +134,7 @@ def _same(order: tuple[str, ...], found: tuple[str, ...]) -> bool:
 
 @dataclass
 class _Table:
-    """Two calls, each of an adapter of its own, as two processes have."""
+    """Two calls, each with an adapter of its own, as in two processes."""
 
     bench: Bench
     settlement: Settlement
@@ -151,14 +151,14 @@ class _Table:
         return self.stack.enter_context(made(self.bench.subject, self.settlement, self.bench.place))
 
     def serial(self, order: tuple[int, ...]) -> tuple[str, ...]:
-        """Make the calls one after the other, each of a new adapter; one that is left out counts as undone."""
+        """Make the calls one after the other, each with a new adapter; one that is left out counts as undone."""
         ends = [_UNDONE, _UNDONE]
         for number in order:
             ends[number] = self.run(number, f"{fresh_name()}-{'ab'[number]}")
         return tuple(ends)
 
     def run(self, number: int, name: str, inside: Callable[[], object] | None = None) -> str:
-        """Make one call in a transaction of its own, and return how that ended."""
+        """Make one call in a transaction of its own, and return how it ended."""
         example = self.examples[number]
         tool = tool_of(self.adapters[number] if self.adapters else self._adapter(), example.tool)
         arguments = copy.deepcopy(dict(example.arguments))
@@ -186,7 +186,7 @@ class _Table:
 
 
 def _meet(*, abort: bool) -> Callable[[_Table], tuple[str, ...]]:
-    """Return what makes the first call, lets the second come to where it waits, and ends the first."""
+    """Return a function that makes the first call, lets the second come to where it waits, and ends the first."""
 
     def play(table: _Table) -> tuple[str, ...]:
         table.both()
@@ -229,7 +229,7 @@ def _begun(work: Callable[[], str]) -> Future[str]:
         except BaseException as error:
             future.set_exception(error)
 
-    # Not an executor: one that never comes back must not hold up the end of the process.
+    # Not an executor: a thread that never returns must not delay the end of the process.
     threading.Thread(target=act, daemon=True).start()
     return future
 

@@ -1,4 +1,4 @@
-"""What a conformance kit found of an adapter: one verdict for each property of each tool, and why."""
+"""The conformance kit's report: one verdict for each property of each tool, with the reason."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SHORT = {"passed": "ok", "failed": "FAILED", "not applicable": "-"}
 
 
 class Word(StrEnum):
-    """What is said of one property of one tool."""
+    """The verdict on one property of one tool."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -22,7 +22,7 @@ class Word(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was found of one property of one tool.
+    """The finding on one property of one tool.
 
     Attributes:
         property: its name, one of `properties()`.
@@ -53,7 +53,7 @@ class Failed(Exception):
 
 
 class NotApplicable(Exception):
-    """A property says nothing of this tool: why."""
+    """A property does not apply to this tool; with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Report:
 
     @property
     def failed(self) -> list[Verdict]:
-        """The verdicts that say so."""
+        """The failed verdicts."""
         return [verdict for verdict in self.verdicts if verdict.word is Word.FAILED]
 
     def of(self, name: str) -> list[Verdict]:
@@ -87,17 +87,17 @@ class Report:
         return [verdict for verdict in self.verdicts if verdict.property == name]
 
     def check(self) -> None:
-        """Do nothing when nothing failed.
+        """Raise if something failed.
 
         Raises:
-            AssertionError: something did; the message says what, why, and how to mend it.
+            AssertionError: something failed; the message says what, why, and how to correct it.
         """
         if self.failed:
             told = "\n\n".join(map(str, self.failed))
             raise AssertionError(f"{self.adapter} does not conform: {len(self.failed)} failed\n\n{told}\n\n{self}")
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as plain values, for JSON."""
+        """Return the report as plain values, for JSON."""
         return {"adapter": self.adapter, "ok": self.ok, "verdicts": [asdict(verdict) for verdict in self.verdicts]}
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""What becomes of a call whose answer is lost, and of one that is delivered twice."""
+"""Delivery properties: a call whose answer is lost, and one that is delivered twice."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _lost() -> None:
 
 
 def _around(tool: Tool, answers: list[Any], *, times: int = 1, lost: Callable[[], None] | None = None) -> Tool:
-    """Return a tool that does as another one so many times, and keeps the answers."""
+    """Return a tool that calls another one so many times, and records the answers."""
     if inspect.iscoroutinefunction(tool):
 
         @wraps(tool)

@@ -1,4 +1,4 @@
-"""What a commit, an abort and a replay do; that what is staged is seen by nobody else; and what a probe finds."""
+"""What a commit, an abort and a replay do; that nobody else sees staged effects; and what a probe finds."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def staged_invisibility(trial: Trial) -> str:
 
 
 def _reads(trial: Trial, adapter: Any) -> list[tuple[Tool, Any]]:
-    """Return the reads, among all examples, of what it acts on."""
+    """Return the reads, among all examples, of its scopes."""
     study = trial.study
     return [
         (_telling(tool_of(adapter, example.tool)), example.arguments)
@@ -134,7 +134,7 @@ def _read_anew(trial: Trial, bench: Bench) -> list[Any]:
 
 
 class Raised(dict[str, str]):
-    """That a read raised, as an answer: which error it was, and, for people, what it said."""
+    """A read's exception, as an answer: which error, and its message for people."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(raised=kind_of(error))
@@ -145,7 +145,7 @@ class Raised(dict[str, str]):
 
 
 def _telling(tool: Tool) -> Tool:
-    """Return a read that tells of its errors as of results: that something is not there is an answer, too."""
+    """Return a read that returns its errors as results: "not found" is an answer, too."""
     if inspect.iscoroutinefunction(tool):
 
         @wraps(tool)
@@ -193,7 +193,7 @@ def probe_truth(trial: Trial) -> str:
         _expect_nothing(trial, bench, key, "before the act")
         with bench.opened() as (settlement, adapter):
             result = bench.play(settlement, adapter, name=second)
-            key = _key(settlement)  # another ledger's keys are its own
+            key = _key(settlement)  # another ledger's keys are different
         found = _ask(trial, bench, key)
         if found is None or found is UNKNOWN:
             said = "absent" if found is None else "unknown"

@@ -1,4 +1,4 @@
-"""What a kit knows of an adapter while it asks: its tools, and what a clean run of each example leaves."""
+"""What the kit knows of an adapter: its tools, and what a clean run of each example leaves."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ POINTS = 6
 
 @dataclass(slots=True)
 class Clean:
-    """What is there before, between the call and the end, and after a clean run of an example, and its result."""
+    """The world before, between the call and the end, and after a clean run of an example, and its result."""
 
     nothing: Any
     between: Any
@@ -33,10 +33,10 @@ class Clean:
 
 
 class Study:
-    """An adapter that is looked into.
+    """An adapter under examination.
 
     Args:
-        subject: what it is.
+        subject: its description.
         points: see `conformance`.
 
     Attributes:
@@ -57,7 +57,7 @@ class Study:
             self.adapter = type(adapter)
             self.tools = {str(getattr(tool, "__name__", "")): tool for tool in adapter.tools()}
             self._names = {name: str(tool_of(adapter, name).__name__) for name in {e.tool for e in subject.examples}}
-            # Here, while there is something to look at: a scope may be that of what a link points to.
+            # Computed while the world exists: a scope may be that of a link's target.
             self._scopes = {id(example): self._scopes_of(example) for example in subject.examples}
         self.shared = place if callable(getattr(place, "reset", None)) else None
         if self.shared is None:
@@ -75,11 +75,11 @@ class Study:
         return [example for example in self.subject.examples if self._names[example.tool] == tool]
 
     def declaration(self, example: Example) -> Declaration:
-        """Return what the tool of an example is declared."""
+        """Return the declaration of an example's tool."""
         return known_of(self.tools[self._names[example.tool]])
 
     def scopes(self, example: Example) -> tuple[Scope, ...]:
-        """Return the scopes that an example's call is declared to touch.
+        """Return the declared scopes of an example's call.
 
         Raises:
             Failed: its arguments are refused.
@@ -93,7 +93,7 @@ class Study:
         return found
 
     def meet(self, one: Example, other: Example) -> bool:
-        """Whether two examples are declared to touch a resource in common."""
+        """Whether two examples' declared scopes overlap."""
         return any(mine.overlaps(theirs) for mine in self.scopes(one) for theirs in self.scopes(other))
 
     @contextmanager
@@ -106,7 +106,7 @@ class Study:
             worlds.close()
 
     def sample(self, moments: list[Any]) -> list[Any]:
-        """Return as many of these as are to be tried, the first and the last among them."""
+        """Return the members to try, the first and the last among them."""
         wanted = self.points
         if wanted is None or len(moments) <= wanted:
             return moments
@@ -117,7 +117,7 @@ class Study:
     # ---- clean runs
 
     def clean(self, example: Example) -> Clean:
-        """Return what a clean run of an example leaves, from one that was made before if there was one.
+        """Return what a clean run of an example leaves, from an earlier run if there was one.
 
         Raises:
             Failed: it does not succeed.
@@ -144,11 +144,11 @@ class Study:
             return Clean(bench.nothing, between[0], bench.look(), result)
 
     def is_all(self, example: Example, found: Any) -> bool:
-        """Whether a world is as a clean run of the example leaves it, but for what differs from run to run."""
+        """Whether a world is as after a clean run of the example, except what varies from run to run."""
         return self._is_like(example, "all", found)
 
     def is_result(self, example: Example, found: Any) -> bool:
-        """Whether a result is that of a clean run, but for what differs from run to run."""
+        """Whether a result is that of a clean run, except what varies from run to run."""
         return self._is_like(example, "result", found)
 
     def _is_like(self, example: Example, part: str, found: Any) -> bool:
@@ -163,10 +163,10 @@ class Study:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One example under one property: what a property is asked about.
+    """One example under one property.
 
     Attributes:
-        study, example, kind: what is asked about.
+        study, example, kind: what is examined.
     """
 
     study: Study
@@ -185,11 +185,11 @@ class Trial:
 
     @property
     def is_sampled(self) -> bool:
-        """Whether what takes long is asked of this example: of a tool's first, or of all where all is asked for."""
+        """Whether slow checks apply to this example: to a tool's first, or to all if requested."""
         return self.study.points is None or self.example is self.study.examples(self.declaration.tool)[0]
 
     def needs_effect(self) -> None:
-        """Return when the tool changes the world.
+        """Check that the tool changes the world.
 
         Raises:
             NotApplicable: it only reads.
@@ -198,7 +198,7 @@ class Trial:
             raise NotApplicable("a read changes nothing")
 
     def needs_undo(self) -> None:
-        """Return when the tool can be undone.
+        """Check that the tool can be undone.
 
         Raises:
             NotApplicable: it cannot.

@@ -1,4 +1,4 @@
-"""What the conformance kit and the scope fuzzer are told of an adapter: how it is made, and where to look."""
+"""The description of an adapter for the conformance kit and the scope fuzzer: how to make it, and where to look."""
 
 from __future__ import annotations
 

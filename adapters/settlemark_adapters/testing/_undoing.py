@@ -1,4 +1,4 @@
-"""What an undo does that fails once, that fails each time, and that finds another's work on its own."""
+"""Undo properties: it fails once, it fails each time, and it meets another's work."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _problem(said: Account, found: Any, bench: Bench) -> str:
 
 
 def _each_line(trial: Trial, worlds: Worlds, problem: Callable[[Account, Any, Bench], str]) -> int:
-    """Let lines of the undo fail, one a run, and return how many did; in copies of this process, which it may spoil."""
+    """Let lines of the undo fail, one a run, and return how many did; in forks of this process, which it may spoil."""
     if not can_fork() or trial.study.points == 0 or not trial.is_sampled:
         return 0
     moments = [moment for moment in may_fail(moments_of(trial, worlds)) if moment.act == "undo"]
@@ -125,8 +125,8 @@ def _each_line(trial: Trial, worlds: Worlds, problem: Callable[[Account, Any, Be
 
 
 def _struck(bench: Bench, moment: Moment, problem: Callable[[Account, Any, Bench], str]) -> str:
-    """Let a line of the undo fail in a copy of this process, and return what is wrong then."""
-    name, struck = fresh_name(), list[bool]()  # named here: every copy would think of the same name
+    """Let a line of the undo fail in a fork of this process, and return what is wrong then."""
+    name, struck = fresh_name(), list[bool]()  # chosen here: every fork would choose the same name
 
     def fail() -> None:
         if not (problem is _once and struck):

@@ -1,4 +1,4 @@
-"""Which events were handled: so that a delivery that is repeated is handled once."""
+"""Remembers handled events, so that a repeated delivery is handled once."""
 
 from __future__ import annotations
 
@@ -78,10 +78,10 @@ class Seen:
 
     @contextmanager
     def once(self, event_id: str) -> Generator[bool]:
-        """Enter with whether an event is to be handled: True for the first delivery alone, unless that fails.
+        """Enter with whether to handle an event: True only for the first delivery, unless that fails.
 
         Raises:
-            StillHandled: this thread handles the event already, in another task say.
+            StillHandled: this thread handles the event already, in another task for example.
         """
         here = (event_id, threading.get_ident())
         if here in self._within:
@@ -112,20 +112,20 @@ class Seen:
         self._end(event_id, handled=True, mine=first)
 
     def claim(self, connection: Connection, event_id: str) -> bool:
-        """Return whether an event is to be handled, within a transaction of the caller's own.
+        """Return whether to handle an event, within the caller's own transaction.
 
-        What the caller writes in it and the event's id are kept together, or neither is.
+        The caller's writes in it and the event's id are stored together, or neither is.
         """
         now = self._clock()
         if self._window is not None:
-            # Without those that another is about to forget: it would wait for that one's handler.
+            # Without those that another is about to remove: that would wait for the other's handler.
             old = select(self._table.c.id).where(self._table.c.at <= now - self._window)
             gone = old.with_for_update(skip_locked=True)
             connection.execute(self._table.delete().where(self._table.c.id.in_(gone)))
         insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
         done = connection.execute(
             insert(self._table).values(id=event_id, at=now).on_conflict_do_nothing(),
-            execution_options={"preserve_rowcount": True},  # else some drivers do not tell it of an insert
+            execution_options={"preserve_rowcount": True},  # else some drivers do not count an insert
         )
         return done.rowcount == 1
 

@@ -1,4 +1,4 @@
-"""Signs what is published and verifies what comes, as Standard Webhooks says: id, time and body under one secret."""
+"""Signs events and verifies deliveries by Standard Webhooks: id, time and body under one secret."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ TOLERANCE = 300.0
 
 
 class WebhookRejected(ValueError):
-    """What came is not what the sender signed, or is too old: answer 400, and handle nothing of it."""
+    """A delivery is not what the sender signed, or is too old: answer 400, and handle nothing of it."""
 
 
 @dataclass(frozen=True)
 class Event:
-    """What a verified delivery tells.
+    """A verified delivery.
 
     Attributes:
-        id: the same for every delivery of the event: what `Seen` goes by.
-        topic: what it is about.
+        id: the same for every delivery of the event: `Seen` uses it.
+        topic: its kind.
         payload: what happened.
         at: when this delivery was signed, in seconds since 1970.
     """
@@ -44,10 +44,10 @@ class Event:
 
 
 def secret_bytes(secret: str) -> bytes:
-    """Return the bytes of a secret as it is handed out: `whsec_` and Base64.
+    """Return the bytes of a secret in its usual form: `whsec_` and Base64.
 
     Raises:
-        ValueError: it is none; the message does not repeat it.
+        ValueError: it is invalid; the message does not repeat it.
     """
     try:
         found = base64.b64decode(secret.removeprefix(_PREFIX), validate=True)
@@ -62,14 +62,14 @@ def secret_bytes(secret: str) -> bytes:
 
 
 def secrets_of(secret: str | Sequence[str]) -> list[bytes]:
-    """Return the bytes of one secret, or of several while one is replaced by another.
+    """Return the bytes of one secret, or of several during a replacement.
 
     Raises:
-        ValueError: one is none, or there is none.
+        ValueError: one is invalid, or there is none.
     """
     found = [secret_bytes(each) for each in ([secret] if isinstance(secret, str) else secret)]
     if not found:
-        raise ValueError("there is no secret: give one at least")
+        raise ValueError("there is no secret: give at least one")
     return found
 
 
@@ -120,9 +120,9 @@ def verify(
     if "." in event_id or not event_id.isascii():
         raise WebhookRejected(f"{ID} is none")  # a dot would let the time be read as a part of it
     expected = [signature(event_id, timestamp, body, key).encode() for key in keys]
-    # One that is no ASCII fits none, and some servers hand it on as what cannot be encoded.
+    # A signature that is not ASCII matches none, and some servers pass it on undecodable.
     given = [each.encode() for each in by_name[SIGNATURE].split() if each.isascii()]
-    # All of them, whichever fits: how long it takes tells nothing.
+    # All of them, whichever matches: the time taken reveals nothing.
     if not any([hmac.compare_digest(one, other) for one in expected for other in given]):  # noqa: C419 - see above
         raise WebhookRejected("the signature is wrong: it was not signed with this secret, or changed on its way")
     late = (time.time() if now is None else now) - timestamp

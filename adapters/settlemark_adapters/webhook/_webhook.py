@@ -69,7 +69,7 @@ class Webhook(Adapter):
         name: str = "",
         effects: Mapping[str, EffectName | Mapping[str, Any]] | None = None,
     ) -> None:
-        # Imported here: who only receives needs no client.
+        # Imported here: a receiver needs no client.
         from settlemark_adapters.http._client import MOST, Client
 
         parts = urlsplit(url)
@@ -83,7 +83,7 @@ class Webhook(Adapter):
             sleep=sleep,
             transport=transport,
             shown=f"{parts.hostname}/…",
-            hidden=_told_apart(parts.path, parts.query),  # servers like to say what they do not know
+            hidden=_told_apart(parts.path, parts.query),  # servers like to repeat what they do not know
         )
         self._secrets = secrets_of(secret)
         self._path = f"{parts.path or '/'}{'?' * bool(parts.query)}{parts.query}"
@@ -93,7 +93,7 @@ class Webhook(Adapter):
 
     def event_id(self, key: str) -> str:
         """Return the `webhook-id` of the event that is published under a key."""
-        # A digest: the key names a transaction, which is nobody else's, and may have a dot.
+        # A digest: the key names a transaction, which is nobody else's business, and may have a dot.
         named = hashlib.sha256(f"{self._source}\x00{key}".encode()).hexdigest()
         return f"msg_{named[:_ID_DIGITS]}"
 
@@ -121,7 +121,7 @@ class Webhook(Adapter):
 
 
 def _told_apart(path: str, query: str) -> list[str]:
-    """Return the parts of an address, as they are written and unquoted, of which any may be what is secret in it."""
+    """Return the parts of an address, as written and unquoted, any of which may be secret."""
     whole = [path, query, f"{path}?{query}"]
     values = [value for pair in query.split("&") for value in pair.partition("=")[::2]]
     every = [*whole, *path.split("/"), *values]

@@ -221,7 +221,7 @@ def test_a_request_outside_of_any_operation_is_said_once_and_not_recorded(traffi
     assert recorder.records == []
     assert [r.message for r in caplog.records if r.name == "settlemark"] == [
         (
-            "GET /notes/a was requested outside of an operation, and is not recorded: whose is it? say so with"
+            "GET /notes/a was requested outside of an operation, and is not recorded: name its agent with"
             " `with traffic.operation(agent):`"
         )
     ]
