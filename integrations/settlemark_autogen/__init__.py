@@ -1,9 +1,9 @@
 """AutoGen agents whose tool calls settle: in issuance order, exactly once, and undone together.
 
-`SettledWorkbench` takes the place of an agent's tools, or of its workbench, and is the gate.
-`SettledChatCompletionClient` takes the place of its model client, and tells the gate which calls the model issued
-together. With both an agent has all that settlemark promises; each says what it can promise alone. `RecordedAgent`
-leaves a history of an agent as it is, with nothing settled.
+`SettledWorkbench` replaces an agent's tools, or its workbench, and is the gate. `SettledChatCompletionClient` replaces
+its model client, and tells the gate which calls the model issued together. Both together give an agent everything that
+settlemark promises; each documents what it promises alone. `RecordedAgent` records a history of an agent, and settles
+nothing.
 """
 
 from __future__ import annotations

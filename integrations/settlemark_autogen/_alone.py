@@ -1,4 +1,4 @@
-"""What a client does for agents that have no workbench of ours: it hands out their calls one at a time."""
+"""A client without a settled workbench: it hands out the calls of a turn one at a time."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _HANDOFF = "autogen_agentchat.base._handoff"
 
 
 class Alone:
-    """The conversations of a client with agents that have no workbench of ours.
+    """A client's conversations with agents that have no settled workbench.
 
     Args:
-        begin: begins the job that their calls belong to.
+        begin: begins the job of their calls.
         declarations: of their tools.
     """
 
@@ -44,7 +44,7 @@ class Alone:
     async def answers(
         self, ask: Ask, messages: Sequence[LLMMessage], tools: Sequence[Tool | ToolSchema], choice: object, agent: str
     ) -> AsyncGenerator[str | CreateResult, None]:
-        """Answer an agent's request with the next call of the turn it is at; when that is over, with the model's."""
+        """Answer an agent's request with the next call of its turn; when the turn is over, with the model's answer."""
         handing = next((handing for handing in self._open if handing.is_of(messages, agent)), None)
         if handing is not None:
             if not handing.take(messages) or choice == "none":
@@ -70,7 +70,7 @@ class Alone:
                 self._open.append(handing)
                 yield answer.model_copy(update={"content": calls})
                 return
-            self._end(handing)  # all of it was answered from the record: the model goes on from there
+            self._end(handing)  # everything was answered from the record: the model continues from there
 
     def _handing(
         self,
@@ -80,7 +80,7 @@ class Alone:
         messages: Sequence[LLMMessage],
         told: Sequence[LLMMessage],
     ) -> Handing | None:
-        """Return the turn that a model's answer begins, or None where it has no calls of tools."""
+        """Return the turn that a model's answer begins, or None if it has no tool calls."""
         if isinstance(answer.content, str):
             return None
         known = self._learned(tools)
@@ -99,15 +99,15 @@ class Alone:
         host_of(self._job.settlement).tell_once(
             "no workbench",
             "this agent has no SettledWorkbench, so its calls are handed out one at a time: its max_tool_iterations"
-            " must be as many as a turn may have calls; AssistantAgent(…, workbench=SettledWorkbench(tools,"
-            " settlement)) runs them as they are",
+            " must be at least the number of calls of a turn; AssistantAgent(…, workbench=SettledWorkbench(tools,"
+            " settlement)) has no such limit",
         )
         turn = self._job.work(agent).turn(calls, because=answer.thought, answered=answered_in(told))
         others = [call for call in answer.content if not any(call is other for other in settled)]
         return Handing(turn, settled, others, answer=answer, agent=agent, messages=messages, told=told)
 
     def _learned(self, tools: Sequence[Tool | ToolSchema]) -> set[str]:
-        """Return the names of the tools, but for handoffs, which end an agent's turn: these it runs last."""
+        """Return the names of the tools without handoffs, which end an agent's turn and run last."""
         own = [tool for tool in tools if not _is_handoff(tool)]
         schemas = [tool.schema if isinstance(tool, Tool) else tool for tool in own]
         arguments = names_of(cast("Sequence[Mapping[str, Any]]", schemas))
@@ -128,13 +128,13 @@ class Alone:
         self._over = [*self._over[1 - _MOST :], handing]
 
     async def close(self) -> None:
-        """Give up what is handed out, and not answered."""
+        """Abandon calls that are handed out and not answered."""
         while self._open:
             await self._open.pop().close()
 
 
 def handed(calls: list[FunctionCall]) -> CreateResult:
-    """Return an answer that no model gave."""
+    """Return an answer that does not come from a model."""
     usage = RequestUsage(prompt_tokens=0, completion_tokens=0)
     return CreateResult(finish_reason="function_calls", content=calls, usage=usage, cached=False)
 

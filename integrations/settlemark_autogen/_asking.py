@@ -1,4 +1,4 @@
-"""Questions to a person that an agent hands off: its turn is put aside, and goes on when somebody has answered."""
+"""Questions to a person that an agent hands off: its turn is put aside, and continues after the answer."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from settlemark_autogen._standing import Standing, Stands
 
 
 class Waits(Exception):
-    """A call waits for a person's yes, and its agent is to hand off. Attribute `gate`: what is asked."""
+    """A call waits for a person's yes, and its agent is to hand off. Attribute `gate`: the question."""
 
     def __init__(self, gate: Gate) -> None:
         wrong = "" if gate.error is None else f"; the last answer was none: {gate.error}"
         super().__init__(
-            f"{gate.tool} waits for a person's yes, and has not run: {gate.would}{wrong}. Hand off to whoever decides;"
-            " it goes on by itself when they have answered: do not call it again"
+            f"{gate.tool} waits for a person's yes, and has not run: {gate.would}{wrong}. Hand off to whoever"
+            " decides; it goes on by itself when they have answered: do not call it again"
         )
         self.gate = gate
 
 
 class Desk:
-    """The questions that wait for an answer, and the answers that wait to be asked for.
+    """The questions that wait for an answer, and the answers that are not used yet.
 
-    What it remembers is worth as much as the record says: a question that does not stand any more takes no answer, and
-    an answer whose question has settled, or was asked anew by another attempt of its turn, is let go of.
+    The record decides what stands: an obsolete question takes no answer, and an answer is dropped when its question has
+    settled, or was asked again by another attempt of its turn.
 
     Args:
         stands: finds which questions stand.
@@ -44,10 +44,10 @@ class Desk:
         self._lock = threading.Lock()
 
     def __call__(self, gate: Gate) -> Any:
-        """Return the answer to a question; None where only somebody elsewhere has answered it.
+        """Return the answer to a question; None if only somebody elsewhere has answered it.
 
         Raises:
-            Waits: it has none yet.
+            Waits: there is no answer yet.
         """
         with self._lock:
             answer = self._answers.pop(gate.key, None)
@@ -58,12 +58,12 @@ class Desk:
 
     @property
     def questions(self) -> list[Gate]:
-        """What is asked, oldest first, each with the key that it has now."""
+        """The open questions, oldest first, each with its present key."""
         with self._lock:
             asked = dict(self._asked)
         try:
             found: dict[str, Standing] = run_sync(self._stands(asked)) if asked else {}
-        except LedgerError:  # closed, or out of reach: what was asked last is all that is known
+        except LedgerError:  # closed, or out of reach: only the last questions are known
             return list(asked.values())
         with self._lock:
             for key in asked.keys() - found.keys():
@@ -77,10 +77,10 @@ class Desk:
         return list(now.values())
 
     def answer(self, key: str, answer: Any) -> None:
-        """Take in an answer to the question about the call with this key.
+        """Store an answer to the question about the call with this key.
 
         Raises:
-            UsageError: it is none, or nobody asks about such a call; nothing changed.
+            UsageError: it is invalid, or there is no such question; nothing changed.
         """
         approval_of(answer)
         with self._lock:
@@ -88,8 +88,8 @@ class Desk:
         found: dict[str, Standing] = run_sync(self._stands(asked))
         if key not in found:
             raise UsageError(
-                f"nobody asks about {key!r}: it was answered and has gone on, or its turn was undone, or it is another"
-                " job's; nothing changed. Answer what questions has: its keys are those of what waits",
+                f"there is no open question about {key!r}: it was answered and has gone on, or its turn was undone,"
+                " or it belongs to another job; nothing changed. Answer one of `questions`, by its key",
                 key=key,
             )
         now = found[key].key
@@ -100,9 +100,9 @@ class Desk:
             self._answers[now] = answer
 
     async def answered(self, messages: Sequence[LLMMessage], run: str, agent: str) -> list[FunctionCall]:
-        """Return the calls of the latest turn of an agent that waits for an answer which is there by now.
+        """Return the calls of an agent's latest waiting turn whose answer is there by now.
 
-        It was given here, or is on record: somebody answered elsewhere, with `settlemark approve` say.
+        It was given here, or elsewhere and is on record (with `settlemark approve`, for example).
         """
         with self._lock:
             answers = dict(self._answers)

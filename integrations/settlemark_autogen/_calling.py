@@ -1,4 +1,4 @@
-"""One call of a workbench: what runs the tool, and what its agent is answered."""
+"""One call of a workbench: runs the tool, and makes the agent's answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from settlemark_autogen._tools import watched
 
 @dataclass(slots=True)
 class Ended:
-    """How the tool of a call ended, when it last ran; or what is on record of it, as an answer and as it is there."""
+    """How the tool of a call ended when it last ran; or its recorded answer, parsed and raw."""
 
     seen: Seen = field(default_factory=Seen)
     result: ToolResult | None = None
@@ -37,9 +37,9 @@ class Calling:
     """One call of a workbench.
 
     Attributes:
-        workbench: the one that has the tool.
+        workbench: the tool's workbench.
         name, arguments, token, call_id: as AutoGen calls it.
-        emit: takes what the tool streams before its result; None where nobody asks for that.
+        emit: receives what the tool streams before its result; None if nobody does.
         ended: how the tool ended.
     """
 
@@ -52,12 +52,12 @@ class Calling:
     ended: Ended = field(default_factory=Ended)
 
     def __post_init__(self) -> None:
-        """Copy the arguments: the call is made as it was issued."""
-        if _is_mapping(self.arguments):  # else the workbench says what is wrong with them
+        """Copy the arguments: the call is made as issued."""
+        if _is_mapping(self.arguments):  # else the workbench reports what is wrong with them
             self.arguments = json_text.snapshot(dict(self.arguments))
 
     async def run(self) -> ToolResult:
-        """Run the tool, and return its answer; what it raised is raised, also where its workbench made words of it."""
+        """Run the tool, and return its answer; re-raises its exception even where the workbench turned it into text."""
         ended, self.ended.seen = self.ended, Seen()
         ended.result = ended.error = None
         try:
@@ -88,7 +88,7 @@ class Calling:
         return found or text_result(self.name, f"{self.name} answered nothing", is_error=True)
 
     def _whole(self, found: Any) -> ToolResult:
-        """Return an answer, also where a workbench has one of its own kind."""
+        """Return an answer, including a workbench's own kind."""
         if isinstance(found, ToolResult):
             return found
         return text_result(self.name, found.to_text(), is_error=bool(found.is_error))
@@ -98,26 +98,26 @@ class Calling:
         return replace(self, arguments=arguments)
 
     def pack(self, found: Any) -> Any:
-        """Return what is recorded of an answer."""
+        """Return an answer as the record keeps it."""
         if found is self.ended.recorded:
             return self.ended.value
         if not isinstance(found, ToolResult):
-            return found  # a release handler's
+            return found  # a release handler's result
         return packed(found, self.ended.seen if found is self.ended.result else None)
 
     def unpack(self, found: Any) -> ToolResult:
-        """Return the answer that was recorded."""
+        """Return the recorded answer."""
         self.ended.recorded, self.ended.value = unpacked(found, self.name), found
         return self.ended.recorded
 
     def told(self, found: Any) -> ToolResult:
-        """Return what the agent is answered."""
+        """Return the agent's answer."""
         if isinstance(found, ToolResult):
             return found
         return text_result(self.name, str(found)) if isinstance(found, Queued) else unpacked(found, self.name)
 
     def refused(self, error: Exception) -> ToolResult:
-        """Return what the agent is answered when there is no result."""
+        """Return the agent's answer for a call without a result."""
         if error is self.ended.error and self.ended.result is not None:
             return self.ended.result
         if isinstance(error, Waits):

@@ -36,7 +36,8 @@ class Calls:
         options: of the job.
 
     Raises:
-        UsageError: what is put aside could not be found again. DeclarationError: `effects` contradicts itself.
+        UsageError: a parked call could not be found again.
+        DeclarationError: `effects` contradicts itself.
     """
 
     def __init__(
@@ -78,13 +79,13 @@ class Calls:
 
     @property
     def job(self) -> AgentRun:
-        """The job that they belong to."""
+        """The job of the calls."""
         if not isinstance(self._run, AgentRun):
             self._run = AgentRun(self.settlement, self._run, let_through=(Waits,), **self._options)
         return self._run
 
     def go_on_with(self, run: str) -> None:
-        """Let the calls that follow belong to this job, which was begun again here."""
+        """Continue with another job, which was begun again here."""
         self._run = run
 
     def work(self) -> Work:
@@ -92,13 +93,13 @@ class Calls:
         return self.job.work(acting_agent(self._agent))
 
     async def answered(self, messages: Sequence[LLMMessage]) -> list[FunctionCall]:
-        """Return the calls of this agent's latest turn that was put aside, and can go on: a person has answered."""
+        """Return the calls of this agent's latest parked turn that a person has answered."""
         if self._ask is not self.desk:
             return []
         return await self.desk.answered(messages, self.job.name, acting_agent(self._agent))
 
     def learn(self, schemas: Sequence[ToolSchema]) -> None:
-        """Take in which tools there are."""
+        """Record the available tools."""
         tools = tools_of(self.workbench)
         self._arguments = names_of(cast("Sequence[Mapping[str, Any]]", schemas))
         for name, arguments in self._arguments.items():
@@ -106,7 +107,7 @@ class Calls:
             self._declarations.learn(name, function_of(tool), declared_on=(tool, type(tool)), arguments=arguments)
 
     def call(self, name: str, arguments: Any, call_id: str | None) -> Call:
-        """Return a call as it is settled; one that the tool cannot take has no effect, and fails."""
+        """Return a call as it is settled; one with invalid arguments has no effect, and fails."""
         named = cast("Mapping[str, Any]", arguments) if isinstance(arguments, Mapping) else {}
         try:
             given = as_given(tools_of(self.workbench).get(name), arguments)
@@ -115,23 +116,23 @@ class Calls:
         return Call(name, named, self._declarations.of(name), call_id, given)
 
     def expect(self, issued: Issued) -> None:
-        """Take in a turn whose calls are to come."""
+        """Record a turn whose calls are to come."""
         self._expected = [turn for turn in self._expected if not turn.is_over]
         self._expected.append(issued)
 
     @property
     def are_coming(self) -> bool:
-        """Whether this task belongs to a call of a turn that is not complete yet."""
+        """Whether this task belongs to a call of an incomplete turn."""
         here = issued_here.get()
         return here is not None and here.job is self.job and not here.is_over
 
     # ---- one call
 
     def started(self, calling: Calling) -> asyncio.Task[ToolResult]:
-        """Begin a call in a task of its own, which a cancellation of the token reaches wherever it waits."""
+        """Begin a call in a task of its own; cancelling the token cancels the task wherever it waits."""
         turn, place, issued = self._seat(calling)
         job = asyncio.create_task(self._settled(calling, turn, place))
-        job.add_done_callback(lambda job: turn.absent(place) if job.cancelled() else None)  # before it began
+        job.add_done_callback(lambda job: turn.absent(place) if job.cancelled() else None)  # cancelled before it began
         if calling.token is not None:
             calling.token.link_future(job)
         if issued is not None:
@@ -139,7 +140,7 @@ class Calls:
         return job
 
     def _seat(self, calling: Calling) -> tuple[AgentTurn, int, Issued | None]:
-        """Return the turn that a call belongs to, and its place there; one that nobody announced has its own."""
+        """Return a call's turn and its place there; an unannounced call has a turn of its own."""
         here = issued_here.get()
         for issued in (*([here] if here is not None and here.job is self.job else []), *self._expected):
             place = issued.take(calling.name, calling.arguments, calling.call_id)
@@ -165,7 +166,7 @@ class Calls:
     def _remade(
         self, calling: Calling, arguments: Mapping[str, Any]
     ) -> tuple[Callable[[], Any], Mapping[str, Any] | None]:
-        """Return what runs a call with other arguments, and these as its tool gets them.
+        """Return a function that runs a call with other arguments, and the arguments as its tool gets them.
 
         Raises:
             UsageError: it does not take them.
@@ -182,7 +183,7 @@ class Calls:
 
 
 async def finished(job: asyncio.Task[ToolResult], name: str) -> ToolResult:
-    """Return a call's answer, also when whoever waits for it is cancelled: the call is then, and says so."""
+    """Return a call's answer; if the caller is cancelled, the call is cancelled too, and the exception says so."""
     while not job.done():
         try:
             await asyncio.wait([job])

@@ -28,26 +28,26 @@ Choice = Tool | Literal["auto", "required", "none"]
 class SettledChatCompletionClient(WrappedClient, Component[ClientConfig]):
     """A model client that has the calls of a turn settled together, in the order in which the model issued them.
 
-    With a `SettledWorkbench` among the agent's tools, which is the gate, it opens a transaction for each answer that
-    has calls. Calls that never reach the gate (unknown tools, arguments that are no JSON, handoffs, other workbenches)
-    are no part of it. The turn is settled when the agent has the answers to its calls, whether or not it asks again.
+    With a `SettledWorkbench` among the agent's tools, which is the gate, it opens a transaction for each answer with
+    calls. Calls that never reach the gate (unknown tools, arguments that are no JSON, handoffs, other workbenches) are
+    no part of it. The turn is settled when the agent has the answers to its calls, whether or not it asks again.
 
-    Alone it cannot keep a tool from running once its agent has heard of the call. So it hands the calls of a turn to
-    the agent one at a time, each when its place has come; what is irreversible when all others have succeeded. What a
-    call did it learns from the agent's next request, so the agent has to come back: `max_tool_iterations` must be as
-    many as a turn may have calls. When the agent asks for something else first (with `tool_choice="none"`, which it
-    does to reflect, or with a new message) the rest of the turn is not run, and what was done of it is undone. It
-    sees no `@effect` on the agent's functions: say in `effects=` what they do.
+    Alone it cannot keep a tool from running once its agent knows the call. So it hands the calls of a turn to the agent
+    one at a time, each in its turn; irreversible ones when all others have succeeded. It learns a call's outcome from
+    the agent's next request, so the agent has to come back: `max_tool_iterations` must be at least the number of calls
+    of a turn. When the agent asks for something else first (with `tool_choice="none"`, to reflect, or with a new
+    message) the rest of the turn is not run, and its effects so far are undone. It sees no `@effect` on the agent's
+    functions: declare them in `effects=`.
 
-    What a client has besides this class is the wrapped one's. Loaded from a configuration it settles with the process's
-    own `Settlement()`, at `$SETTLEMARK_URL`.
+    All other attributes are the wrapped client's. Loaded from a configuration it settles with the process's own
+    `Settlement()`, at `$SETTLEMARK_URL`.
 
     Args:
         client: any chat completion client.
         settlement: settles the turns; with a `SettledWorkbench`, the same one.
-        run: your id for the job, where there is no `SettledWorkbench` to have it.
-        agent: who uses it; as for `SettledWorkbench`.
-        effects: what tools do, where there is no `SettledWorkbench` to say it.
+        run: your id for the job, where no `SettledWorkbench` has it.
+        agent: the agent's name; as for `SettledWorkbench`.
+        effects: what tools do, where no `SettledWorkbench` says it.
 
     Raises:
         UsageError: `settlement` is no `Settlement`, or `run` is no id.
@@ -116,7 +116,7 @@ class SettledChatCompletionClient(WrappedClient, Component[ClientConfig]):
         extra_create_args: Mapping[str, Any] | None = None,
         cancellation_token: CancellationToken | None = None,
     ) -> AsyncGenerator[str | CreateResult, None]:
-        """Ask the model, hand on what it streams, and open a turn for the calls it issues."""
+        """Ask the model, pass on its stream, and open a turn for the calls it issues."""
         how: dict[str, Any] = {
             "tools": tools,
             "tool_choice": tool_choice,
@@ -144,7 +144,7 @@ class SettledChatCompletionClient(WrappedClient, Component[ClientConfig]):
         for calls in ours.values() if choice != "none" else ():
             put_aside = await calls.answered(messages)
             if put_aside:
-                calls.work().begin()  # so that its turn is found on record, and gone on with
+                calls.work().begin()  # so that its turn is found on record, and continued
                 answer = handed(put_aside)
                 self._open(answer, owned, messages)
                 yield answer
@@ -155,7 +155,7 @@ class SettledChatCompletionClient(WrappedClient, Component[ClientConfig]):
             yield answer
 
     def _open(self, answer: CreateResult, owned: Mapping[str, Calls | None], messages: Sequence[LLMMessage]) -> None:
-        """Open a turn for those of its calls that will come to a workbench of ours, and leave it in this context."""
+        """Open a turn for the calls that will come to a settled workbench, and leave it in this context."""
         coming = [
             (ours, ours.call(call.name, arguments or {}, call.id))
             for call in cast("list[FunctionCall]", answer.content)
@@ -172,7 +172,7 @@ class SettledChatCompletionClient(WrappedClient, Component[ClientConfig]):
         issued_here.set(issued)
 
     def _refuse_strangers(self, ours: Iterable[Calls]) -> None:
-        """Return when all workbenches of an agent settle the same job as this client.
+        """Check that all workbenches of an agent settle the same job as this client.
 
         Raises:
             UsageError: they do not; the model was not asked.
@@ -190,7 +190,7 @@ class SettledChatCompletionClient(WrappedClient, Component[ClientConfig]):
             )
 
     async def close(self) -> None:
-        """Close the wrapped client; what was handed out, and not answered, is given up."""
+        """Close the wrapped client, and abandon calls handed out and not answered."""
         await self._alone.close()
         await super().close()
 

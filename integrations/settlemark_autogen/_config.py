@@ -1,4 +1,4 @@
-"""What AutoGen keeps of ours in a configuration: everything but the settlement, which each process has its own of."""
+"""The AutoGen configurations of this shim: everything but the settlement, of which each process has its own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _opened: list[Settlement] = []
 
 
 class WorkbenchConfig(StaticWorkbenchConfig):
-    """A `SettledWorkbench`, but for its settlement."""
+    """A `SettledWorkbench` without its settlement."""
 
     workbench: ComponentModel
     run: str | None = None
@@ -31,7 +31,7 @@ class WorkbenchConfig(StaticWorkbenchConfig):
 
 
 class ClientConfig(BaseModel):
-    """A `SettledChatCompletionClient`, but for its settlement."""
+    """A `SettledChatCompletionClient` without its settlement."""
 
     client: ComponentModel
     run: str | None = None
@@ -40,7 +40,7 @@ class ClientConfig(BaseModel):
 
 
 def settlement_of_process() -> Settlement:
-    """Return what settles for whatever is loaded from a configuration: one `Settlement()`, at `$SETTLEMARK_URL`."""
+    """Return the settlement of everything loaded from a configuration: one `Settlement()`, at `$SETTLEMARK_URL`."""
     with _lock:
         if not _opened:
             _opened.append(Settlement())
@@ -51,7 +51,7 @@ def plain_effects(effects: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return declarations as a configuration holds them.
 
     Raises:
-        NotImplementedError: they name functions, which none can hold.
+        NotImplementedError: they contain functions, which a configuration cannot hold.
 
     >>> plain_effects({"search": "read"})
     {'search': 'read'}

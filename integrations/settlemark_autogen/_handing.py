@@ -1,7 +1,7 @@
-"""One turn of a model, handed out to its agent call by call: what a client alone can do to keep order.
+"""One turn of a model, handed out to its agent call by call: how a client alone keeps the order.
 
-A tool runs as soon as its agent has heard of the call. So here handing a call out is running it: the turn says when
-its place has come, and what the agent's next request shows is what the tool returned.
+A tool runs as soon as its agent knows the call. So handing a call out is running it: the turn says when its place has
+come, and the agent's next request shows the tool's result.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ from settlemark_autogen._results import packed, text_result, unpacked
 
 
 class Lapsed(Refused):
-    """The agent went on before a call of its turn was handed to it."""
+    """The agent went on before this call of its turn was handed out."""
 
 
 class Unanswered(ConnectionError):
-    """A call was handed to an agent that never said what came of it: nobody knows whether it happened."""
+    """The agent never answered a call handed to it: nobody knows whether it happened."""
 
 
 class FailedCall(Exception):
-    """A call was answered with an error: this is its text."""
+    """A call was answered with an error, whose text this is."""
 
 
 class Handing:
-    """One turn, handed out call by call; its first are handed out by `next`.
+    """One turn, handed out call by call; `next` hands out the first ones.
 
     Args:
         turn: settles it.
-        settled: the calls of the turn, in its order.
-        others: calls of the same answer that it is none of its business to settle; they are handed out last.
+        settled: the calls of the turn, in order.
+        others: calls of the same answer that are not settled; they are handed out last.
         answer: the model's.
-        agent: whose it is.
-        messages: what the agent asked with; `told`, what the model was told.
+        agent: the agent's name.
+        messages: the agent's request; `told`, what the model was told.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Handing:
     # ---- handing out
 
     async def next(self) -> list[FunctionCall]:
-        """Return what the agent is to do now; nothing when the turn has settled, and there is no more."""
+        """Return the agent's next answer; None when the turn has settled, and nothing is left."""
         while True:
             if self._ready and not self._lapsed:
                 place = min(self._ready)
@@ -123,16 +123,16 @@ class Handing:
             raise FailedCall(result.content)
         return result.content
 
-    # ---- what the agent comes back with
+    # ---- the agent's answers
 
     def is_of(self, messages: Sequence[LLMMessage], agent: str) -> bool:
-        """Whether an agent's request goes on with the conversation that it was begun in."""
+        """Whether an agent's request continues the conversation in which this turn began."""
         if agent != self.agent:
             return False
         return messages[: len(self._asked)] == self._asked or any(self._is_handed(message) for message in messages)
 
     def take(self, messages: Sequence[LLMMessage]) -> bool:
-        """Take in what came of the calls that were handed out; return whether the agent came back with just that."""
+        """Record the results of the calls handed out; return whether the agent came back with exactly these."""
         shown = list(messages)
         last = max((n for n, m in enumerate(shown) if self._is_handed(m)), default=None)
         answers = shown[last + 1] if last is not None and last + 1 < len(shown) else None
@@ -149,7 +149,7 @@ class Handing:
         return last + 2 == len(shown)
 
     def lapse(self) -> None:
-        """Hand out no more: what was done of the turn is undone."""
+        """Hand out nothing more: the turn's effects are undone."""
         self._lapsed = True
         for place, ended in self._ready.items():
             ended.set_exception(self._too_late(self._calls[place].name))
@@ -159,25 +159,25 @@ class Handing:
         self._moved.set()
 
     async def close(self) -> None:
-        """Give it up."""
+        """Abandon the turn."""
         self.lapse()
         await asyncio.wait(self._jobs)
 
     @staticmethod
     def _too_late(name: str) -> Lapsed:
         return Lapsed(
-            f"{name} was not run: the agent went on before it was its turn; give the agent more max_tool_iterations, or"
-            " a SettledWorkbench",
+            f"{name} was not run: the agent went on before its turn came; give the agent more max_tool_iterations,"
+            " or a SettledWorkbench",
             transaction=None,
             epoch=None,
         )
 
-    # ---- what the model is shown of it
+    # ---- what the model is shown
 
     def shown(self, messages: Sequence[LLMMessage], skip: set[int]) -> list[LLMMessage]:
-        """Return an agent's messages with the turn in one piece, as the model issued it, and the last word on it.
+        """Return an agent's messages with the turn in one piece, as issued, and the final results.
 
-        `skip` has the identities of messages that were put in so.
+        `skip` has the identities of messages inserted by the turn.
         """
         kept: list[LLMMessage] = []
         at: int | None = None

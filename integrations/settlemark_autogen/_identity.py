@@ -1,4 +1,4 @@
-"""Which agent it is that acts, as far as AutoGen tells."""
+"""The name of the acting agent, as far as AutoGen tells."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from settlemark import current_call
 
 
 def acting_agent(name: str | None = None) -> str:
-    """Return a name for the agent that is acting here, the same one when its job is begun again; "" where nobody knows.
+    """Return a name for the agent that is acting here, the same when its job is begun again; "" if unknown.
 
-    In a team it is the agent's own, unless another was given. What an agent does inside another's tool call is no
-    part of that one's own work, so it is named after the call, too.
+    In a team it is the agent's own, unless another was given. An agent that acts inside another's tool call is named
+    after the call, too, since it is no part of the other's own work.
 
     >>> acting_agent("clerk"), acting_agent()
     ('clerk', '')
@@ -29,7 +29,7 @@ def _in_team() -> str:
         who = MessageHandlerContext.agent_id()
     except RuntimeError:
         return ""
-    return who.type.removesuffix(f"_{who.key}")  # a team adds its own id, which is another one in each process
+    return who.type.removesuffix(f"_{who.key}")  # a team adds its own id, which differs between processes
 
 
 __all__ = ["acting_agent"]

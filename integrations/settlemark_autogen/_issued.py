@@ -1,7 +1,7 @@
-"""The calls of one turn, as a client saw them issued and a workbench sees them come.
+"""The calls of one turn, as a client saw them issued and a workbench receives them.
 
-AutoGen tells a workbench of one call at a time. So the client that saw the model's answer leaves its turn in the
-context of the agent, where the tasks of its calls find it; and with the workbench, for whoever asks a model elsewhere.
+AutoGen gives a workbench one call at a time. So the client that saw the model's answer leaves its turn in the context
+of the agent, where the tasks of its calls find it; and with the workbench, for agents that ask a model elsewhere.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Issued:
     """One turn, and which of its calls have come.
 
     Attributes:
-        job: what it belongs to.
+        job: its job.
         turn: settles it.
         agent: the task that asked the model; when it is gone, nobody waits for the answers.
     """
@@ -31,7 +31,7 @@ class Issued:
     taken: set[int] = field(default_factory=set[int])
 
     def take(self, name: str, arguments: object, call_id: str | None) -> int | None:
-        """Return the place of a call that comes, or None: it is none of this turn's."""
+        """Return an arriving call's place, or None: it is not of this turn."""
         free = [(place, call) for place, call in enumerate(self.turn.calls) if place not in self.taken]
         for place, call in free:
             if _is(call, name, arguments) and call.call_id == call_id:
@@ -41,16 +41,16 @@ class Issued:
 
     @property
     def is_over(self) -> bool:
-        """Whether none of its calls is to come any more."""
+        """Whether no more calls are to come."""
         return len(self.taken) == len(self.turn.calls) or self.turn.settled
 
     def watch(self, work: asyncio.Task[Any]) -> None:
-        """Cancel what works for a call when the agent that issued it is gone."""
+        """Cancel the work for a call when the agent that issued it is gone."""
         agent = self.agent
         if agent is None:
             return
         if agent.done():
-            # One that has only asked the model may have ended well; else the call comes late, and nobody wants it.
+            # The agent may have ended well after its request; otherwise the call comes late, and nobody wants it.
             if agent.cancelled() or agent.exception() is not None:
                 work.cancel()
             return

@@ -1,4 +1,4 @@
-"""What a client reads off the messages of an agent."""
+"""Reads an agent's messages for a client."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def arguments_of(call: FunctionCall) -> Any:
 
 
 def answered_in(messages: Sequence[LLMMessage]) -> set[str]:
-    """Return the ids of the calls whose answers a model is shown."""
+    """Return the ids of the calls whose answers are in a model's messages."""
     shown = (message.content for message in messages if isinstance(message, FunctionExecutionResultMessage))
     return {result.call_id for results in shown for result in results}
 

@@ -1,4 +1,4 @@
-"""The tools that a workbench of ours offers, as a client sees them: they say who settles their calls."""
+"""A settled workbench's tools as a client sees them: they name who settles their calls."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Offered(dict[str, Any]):
 
 
 def owners(tools: Sequence[Tool | ToolSchema]) -> dict[str, Calls | None]:
-    """Return by its name who settles the calls of each tool that is offered: None where it is not ours.
+    """Return who settles the calls of each offered tool, by name; None if nobody does.
 
     An agent looks for a call among its handoffs, which are tools of their own, then in one workbench after the other.
     """

@@ -1,4 +1,4 @@
-"""A model client, a workbench and a memory that tell a recorded agent what they do, and change nothing of it."""
+"""A model client, a workbench and a memory that report what they do for a recorded agent, and change nothing."""
 
 # AutoGen leaves the type parameters of its tools open.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -23,7 +23,7 @@ Choice = Tool | Literal["auto", "required", "none"]
 
 
 class RecordedClient(WrappedClient):
-    """A client that tells of its answers."""
+    """A client that reports its answers."""
 
     component_provider_override = "settlemark_autogen.RecordedAgent"
 
@@ -64,7 +64,7 @@ class RecordedClient(WrappedClient):
         extra_create_args: Mapping[str, Any] | None = None,
         cancellation_token: CancellationToken | None = None,
     ) -> AsyncGenerator[str | CreateResult, None]:
-        """Ask the model, and hand on what it streams."""
+        """Ask the model, and pass on its stream."""
         self._witness.asked(messages)
         stream = self.client.create_stream(
             messages,
@@ -84,7 +84,7 @@ class RecordedClient(WrappedClient):
 
 
 class RecordedWorkbench(WrappedWorkbench):
-    """A workbench that tells of its calls."""
+    """A workbench that reports its calls."""
 
     component_provider_override = "settlemark_autogen.RecordedAgent"
 
@@ -124,7 +124,7 @@ class RecordedWorkbench(WrappedWorkbench):
         cancellation_token: CancellationToken | None = None,
         call_id: str | None = None,
     ) -> AsyncGenerator[Any | ToolResult, None]:
-        """Run a call, and hand on what its tool streams."""
+        """Run a call, and pass on its tool's stream."""
         if not isinstance(self.inner, StaticStreamWorkbench):
             yield await self.call_tool(name, arguments, cancellation_token, call_id)
             return
@@ -147,7 +147,7 @@ class RecordedWorkbench(WrappedWorkbench):
 
 
 class RecordedMemory(Memory):
-    """A memory that tells of what is read from it and added to it."""
+    """A memory that reports what is read from it and added to it."""
 
     component_provider_override = "settlemark_autogen.RecordedAgent"
 
@@ -157,7 +157,7 @@ class RecordedMemory(Memory):
         self._cell = cell
 
     async def update_context(self, model_context: ChatCompletionContext) -> UpdateContextResult:
-        """Give an agent what is remembered."""
+        """Add the memories to an agent's context."""
         since = self._witness.turns.moment
         found = await self._memory.update_context(model_context)
         self._read(found.memories, since)
@@ -166,7 +166,7 @@ class RecordedMemory(Memory):
     async def query(
         self, query: str | MemoryContent, cancellation_token: CancellationToken | None = None, **kwargs: Any
     ) -> MemoryQueryResult:
-        """Return what is remembered of something."""
+        """Return the memories that match a query."""
         since = self._witness.turns.moment
         found = await self._memory.query(query, cancellation_token, **kwargs)
         self._read(found, since)
@@ -177,7 +177,7 @@ class RecordedMemory(Memory):
         self._witness.turns.read(self._witness.name, self._cell, contents, since=since)
 
     async def add(self, content: MemoryContent, cancellation_token: CancellationToken | None = None) -> None:
-        """Remember something."""
+        """Add a memory."""
         await self._memory.add(content, cancellation_token)
         self._witness.turns.wrote(self._witness.name, self._cell, plain(content.content))
 

@@ -1,4 +1,4 @@
-"""A history of a stock agent: what its model issued, in which order that was done, and what it knew by then."""
+"""Records a history of a stock agent: the calls its model issued, in which order they were done, and what it knew."""
 
 # AutoGen leaves the type parameters of its tools open.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false

@@ -1,4 +1,4 @@
-"""What a tool returned: as AutoGen answers it, and as the ledger and undo handlers get it."""
+"""Converts a tool's result: for AutoGen's answers, the ledger and undo handlers."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _VALUE = "$value"
 
 @dataclass(slots=True)
 class Seen:
-    """What a tool itself returned or raised, before a workbench made words of it.
+    """What a tool itself returned or raised, before a workbench turned it into text.
 
     Attributes:
-        returned: whether it has.
-        value: what.
-        error: what it raised, or None.
+        returned: it has returned.
+        value: its result.
+        error: its exception, or None.
     """
 
     returned: bool = False
@@ -51,10 +51,10 @@ def text_result(name: str, text: str, *, is_error: bool = False) -> ToolResult:
 
 
 def packed(result: ToolResult, seen: Seen | None = None) -> Any:
-    """Return what is recorded of an answer, from which `unpacked` makes an equal one.
+    """Return an answer as the record keeps it, from which `unpacked` makes an equal one.
 
-    It is the tool's own result, for its undo, and beside it the answer where that does not follow from it. What a
-    tool said in JSON is taken for its result where nobody saw the result itself.
+    It is the tool's own result, for its undo, and the answer beside it unless that follows from it. A tool's JSON text
+    is taken for its result where nobody saw the result itself.
 
     >>> packed(text_result("book", "R7")), packed(text_result("book", '{"id": "R7"}'))["id"]
     ('R7', 'R7')
@@ -69,7 +69,7 @@ def packed(result: ToolResult, seen: Seen | None = None) -> Any:
 
 
 def unpacked(value: Any, name: str) -> ToolResult:
-    """Return the answer that `packed` was given; what a release handler returned in the tool's place is made one.
+    """Return the answer given to `packed`; a release handler's result is turned into an answer.
 
     >>> unpacked(packed(text_result("book", '{"id": "R7"}')), "book").to_text()
     '{"id": "R7"}'
@@ -79,7 +79,7 @@ def unpacked(value: Any, name: str) -> ToolResult:
 
 
 def _has_fields(value: Any) -> bool:
-    """Whether there are mappings in it: the ledger does not keep their order, which their text shows."""
+    """Whether it contains mappings: the ledger does not keep their order, which their text shows."""
     if isinstance(value, list | tuple):
         return any(_has_fields(item) for item in cast("list[Any]", value))
     return isinstance(value, Mapping)

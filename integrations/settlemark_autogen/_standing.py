@@ -1,4 +1,4 @@
-"""Which question stands: its call has not acted, its turn is open, and somebody's yes is all that it waits for."""
+"""Which questions stand: the call has not acted, its turn is open, and it waits only for somebody's yes."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Standing:
     """A question that stands.
 
     Attributes:
-        effect: what is asked about, as it is on record now: under another key where its turn was split.
-        payloads: tells whether arguments are those on record.
+        effect: the effect in question, as recorded now: under another key if its turn was split.
+        payloads: compares arguments with the recorded ones.
     """
 
     effect: RecordedEffect
@@ -29,12 +29,12 @@ class Standing:
 
     @property
     def is_answered(self) -> bool:
-        """Whether its answer is on record, from whatever process, and nobody has gone on with it yet."""
+        """Whether its answer is on record, from any process, and nobody has acted on it yet."""
         return "decision" in said_values(self.effect)
 
     @property
     def key(self) -> str:
-        """The key under which the call will be asked about again."""
+        """The key under which the call will be asked about next."""
         return self.effect.row.key
 
     @property
@@ -47,7 +47,7 @@ class Standing:
         return Names.of(run, agent).has_part(self.transaction)
 
     def is_about(self, call: FunctionCall) -> bool:
-        """Whether it is this call that is asked about; ids alone may come again in a later turn."""
+        """Whether it is about this call; ids alone may be used again in a later turn."""
         row, given = self.effect.row, arguments_of(call)
         if (call.id, call.name) != (row.call_id, row.tool) or given is NO_JSON:
             return False
@@ -59,13 +59,13 @@ class Standing:
 
 
 Stands = Callable[[Iterable[str]], Program[dict[str, Standing]]]
-"""Finds, by the key that a question had when it was asked, what stands of it, and what is answered elsewhere."""
+"""Finds, by a question's original key, the questions that stand, and those answered elsewhere."""
 
 
 def standing(settlement: Settlement, run: str, keys: Iterable[str]) -> Program[dict[str, Standing]]:
-    """Return those of these questions of a run that stand, by the keys that were given; and those answered elsewhere.
+    """Return those of a run's questions that stand, by their given keys; and those answered elsewhere.
 
-    Who answers elsewhere does not know this workbench, and it may be another process that asked.
+    An answer from elsewhere does not come through this workbench, and another process may have asked.
     """
     given = list(keys)
 
@@ -83,7 +83,7 @@ def standing(settlement: Settlement, run: str, keys: Iterable[str]) -> Program[d
 
 
 def _now(book: Book, effect: RecordedEffect | None) -> RecordedEffect | None:
-    """Return what is asked about where it is now: it may have been split off from its turn."""
+    """Return an effect where it is now: it may have been split off from its turn."""
     if effect is None or effect.disposition is not Disposition.SPLIT_OFF:
         return effect
     part = book.load(effect.link or "")

@@ -1,7 +1,7 @@
-"""AutoGen's tools, so that what they return is seen, and so that they know which call they act for.
+"""Wraps AutoGen's tools, so that their results are seen, and so that they know the call they act for.
 
-A workbench makes words of what its tools return and raise, and a synchronous function runs in a thread that knows
-nothing of its caller. An undo needs the one, and `settlemark.current_call()` the other.
+A workbench turns its tools' results and exceptions into text, and runs a synchronous function in a thread without its
+caller's context. An undo needs the result, and `settlemark.current_call()` the context.
 """
 
 # AutoGen leaves the type parameters of its tools open.
@@ -38,26 +38,26 @@ def tool_of(tool: object) -> BaseTool[Any, Any]:
 
 
 def function_of(tool: object) -> Callable[..., Any] | None:
-    """Return the function that a tool runs, or None where it is no function's."""
+    """Return the function that a tool runs, or None if it runs none."""
     return getattr(tool, "_func", None)
 
 
 def tools_of(workbench: Workbench) -> dict[str, BaseTool[Any, Any]]:
-    """Return the tools of a static workbench by the names the model knows them by; of another nobody can tell."""
+    """Return the tools of a static workbench by the names the model knows; those of another kind are unknown."""
     tools, overrides = made_of(workbench)
     names = {name: override.name for name, override in overrides.items()}
     return {names.get(tool.name) or tool.name: tool for tool in tools}
 
 
 def made_of(workbench: Workbench) -> tuple[list[BaseTool[Any, Any]], dict[str, ToolOverride]]:
-    """Return what a static workbench was made of."""
+    """Return a static workbench's parts."""
     if not isinstance(workbench, StaticWorkbench):
         return [], {}
-    return workbench._tools, workbench._tool_overrides  # noqa: SLF001 - it shows them nowhere
+    return workbench._tools, workbench._tool_overrides  # noqa: SLF001 - it has no public attributes for them
 
 
 def as_given(tool: BaseTool[Any, Any] | None, arguments: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return a tool's arguments as it parses them, its defaults included, as plain data; None where nobody can tell.
+    """Return a tool's arguments as it parses them, its defaults included, as plain data; None if unknown.
 
     Raises:
         ValueError: it cannot take them.
@@ -72,22 +72,22 @@ def as_given(tool: BaseTool[Any, Any] | None, arguments: Mapping[str, Any]) -> M
     parsed: BaseModel = tool.args_type().model_validate(arguments)
     try:
         return parsed.model_dump(mode="json")
-    except ValueError:  # what has no JSON is for the tool alone
+    except ValueError:  # a value without a JSON form is for the tool alone
         return None
 
 
 def watched(workbench: Workbench, seen: Seen) -> Workbench:
-    """Return a workbench that acts as this one does, and shows what its tool returned or raised."""
+    """Return a workbench with the same behaviour that shows what its tool returned or raised."""
     if not isinstance(workbench, StaticWorkbench):
         return workbench
     twin = copy(workbench)
     watching = [(WatchedStream if isinstance(t, StreamTool) else Watched)(t, seen) for t in workbench._tools]  # noqa: SLF001
-    twin._tools = cast("list[BaseTool[Any, Any]]", watching)  # noqa: SLF001 - a workbench is given them only when made
+    twin._tools = cast("list[BaseTool[Any, Any]]", watching)  # noqa: SLF001 - a workbench takes them only at construction
     return twin
 
 
 class Watched:
-    """A tool that runs as another, and shows what that returned or raised."""
+    """A tool that runs another, and shows what that returned or raised."""
 
     def __init__(self, tool: BaseTool[Any, Any], seen: Seen) -> None:
         self._tool = _with_context(tool)
@@ -115,7 +115,7 @@ class WatchedStream(Watched):
     async def run_json_stream(
         self, args: Mapping[str, Any], cancellation_token: CancellationToken, call_id: str | None = None
     ) -> AsyncGenerator[Any, None]:
-        """Run it; the last it yields is its result."""
+        """Run it; the last item is its result."""
         tool = cast("StreamTool", self._tool)
         found: Any = None
         try:
@@ -124,7 +124,7 @@ class WatchedStream(Watched):
         except Exception as error:
             self._seen.error = error
             raise
-        # The words of a tool's result are its own to make: a run of agents has no plain value.
+        # The tool makes its result's text: a run of agents has no plain value.
         self._seen.returned, self._seen.value = True, tool.return_value_as_string(found)
 
 
@@ -135,13 +135,13 @@ def _with_context(tool: BaseTool[Any, Any]) -> BaseTool[Any, Any]:
         return tool
 
     async def aside(**arguments: Any) -> Any:
-        # A thread cannot be cut short: whoever is cancelled waits for what it did, and that is its answer.
-        # What it raises is carried as a value: no future takes a `StopIteration`, and that was waited for for ever.
+        # A thread cannot be interrupted: a cancelled caller waits for its result, which is the answer. Its exception
+        # travels as a value, since no future takes a `StopIteration`.
         running = asyncio.ensure_future(in_thread(partial(ended, partial(function, **arguments))))
         return outcome_of(await uninterrupted(running, Patience()))
 
     twin = copy(tool)
-    twin._func = aside  # noqa: SLF001 - the tool keeps its signature beside it
+    twin._func = aside  # noqa: SLF001 - the tool keeps its signature separately
     return twin
 
 

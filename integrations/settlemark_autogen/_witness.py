@@ -1,4 +1,4 @@
-"""What the wrapped parts of one agent tell of it: which calls its model issued, and how each of them went."""
+"""Collects the reports of one agent's wrapped parts: which calls its model issued, and how each of them went."""
 
 # AutoGen leaves the type parameters of its tools open.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -29,7 +29,7 @@ class _Turn:
 
 @dataclass(eq=False)
 class RunningCall:
-    """A call that is carried out: its id, the moment it began, and its plan with the tools there are, if it has one."""
+    """A running call: its id, the moment it began, and its plan with the present tools, if it has one."""
 
     id: str
     since: int
@@ -41,7 +41,7 @@ _ISSUED: ContextVar[_Turn | None] = ContextVar("settlemark_autogen_recorded", de
 
 
 class Witness:
-    """Takes down what one agent's client, workbenches and memory tell of it.
+    """Records the reports of one agent's client, workbenches and memory.
 
     Attributes:
         name: the agent's.
@@ -58,7 +58,7 @@ class Witness:
         self._together = 0
 
     def asked(self, messages: Sequence[LLMMessage]) -> None:
-        """Note what the model is shown: answers of calls that no workbench has told of."""
+        """Record what the model is shown: answers of calls that no workbench has reported."""
         for message in messages:
             for result in message.content if isinstance(message, FunctionExecutionResultMessage) else ():
                 self.turns.ended(result.call_id, result.content, failed=bool(result.is_error))
@@ -66,7 +66,7 @@ class Witness:
         self._drop_plans()
 
     def answered(self, answer: CreateResult, offered: Sequence[Tool | ToolSchema]) -> None:
-        """Note what the model has answered, on the tools that it was offered."""
+        """Record the model's answer, with the tools that it was offered."""
         if isinstance(answer.content, str):
             self.turns.answered(self.name)
             return
@@ -79,9 +79,10 @@ class Witness:
         _ISSUED.set(turn)
 
     def listed(self, workbench: object, tools: Sequence[ToolSchema]) -> None:
-        """Note the tools that a workbench has now.
+        """Record a workbench's present tools.
 
-        An agent lists them for each of its calls, in a task of the call's own, and gives up one whose tool is in none.
+        An agent lists them for each of its calls, in a task of the call's own, and gives up a call whose tool is in
+        none.
         """
         before = self._there
         self._listed[workbench] = _registry(tools)
@@ -95,22 +96,22 @@ class Witness:
 
     @property
     def _there(self) -> Registry:
-        """The tools that there are, as the agent finds them: in the first workbench that has one of the name."""
+        """The present tools, as the agent finds them: in the first workbench that has one of the name."""
         found: dict[str, str] = {}
         for tools in self._listed.values():
             found = {**tools, **found}
         return found
 
     def _drop_plans(self) -> None:
-        """Forget what was planned, and nobody has carried out."""
+        """Forget planned calls that nobody has carried out."""
         while self._turn is not None and self._turn.plans:
             self._turn.plans.popitem()[1].drop()
 
     def began(self, tool: str, given: Mapping[str, Any], call: str | None) -> RunningCall:
-        """Note that a call began."""
+        """Record that a call began."""
         plan = None if call is None or self._turn is None else self._turn.plans.pop(call, None)
         if call is None or not self.turns.knows(call):
-            # Nobody saw the model: calls that run together were issued together, in the order in which they come.
+            # Nobody saw the model: calls that run together count as issued together, in the order in which they come.
             self._alone = self._alone if self._together else object()
             call = call or f"call {self.turns.now()}"
             self.turns.issued(self.name, [ToolCall(call, tool, plain(given))], turn=self._alone)
@@ -119,7 +120,7 @@ class Witness:
         return RunningCall(call, self.turns.moment, plan if tool in there else None, there)
 
     def ended(self, call: RunningCall, result: ToolResult | None) -> None:
-        """Note that a call has ended; without a result, that it was cut short."""
+        """Record that a call ended; without a result, that it was cut off."""
         self._together -= 1
         failed = result is None or result.is_error
         said = None if result is None else result.to_text(replace_image="[image]")
@@ -130,7 +131,7 @@ class Witness:
 
 
 def _registry(tools: Sequence[ToolSchema]) -> dict[str, str]:
-    """Return tools by their names with their signatures; of several with one name the first, as agents find them."""
+    """Return tools by name with their signatures; of several with one name the first, as agents find them."""
     found: dict[str, str] = {}
     for tool in tools:
         found.setdefault(tool["name"], signature(tool["name"], tool.get("parameters")))

@@ -98,23 +98,23 @@ class SettledWorkbench(WrappedWorkbench):
 
     @property
     def run(self) -> str:
-        """The id of the job that its calls belong to."""
+        """The id of the calls' job."""
         return self._calls.job.name
 
     @property
     def questions(self) -> list[Gate]:
-        """What waits for a person's yes, where that is handed off, oldest first; each has the `key` to answer with."""
+        """The calls that wait for a person's yes, if handed off, oldest first; each has the `key` to answer with."""
         return self._calls.desk.questions
 
     def answer(self, key: str, answer: Any) -> None:
-        """Give the answer to a question: `approve()`, `reject(…)` or `edit(…)`; also one of a process that has ended.
+        """Answer a question: `approve()`, `reject(…)` or `edit(…)`; also one from a process that has ended.
 
         Raises:
-            UsageError: it is none, and the question stands; or nobody asks about such a call (any more).
+            UsageError: the answer is invalid, and the question stands; or there is no such question (any more).
         """
         self._calls.desk.answer(key, answer)
 
-    # ---- a workbench
+    # ---- AutoGen's workbench interface
 
     async def call_tool(
         self,
@@ -134,7 +134,7 @@ class SettledWorkbench(WrappedWorkbench):
         cancellation_token: CancellationToken | None = None,
         call_id: str | None = None,
     ) -> AsyncGenerator[Any | ToolResult, None]:
-        """Do as `call_tool`, and hand on what the tool streams before its result."""
+        """Do as `call_tool`, and pass on what the tool streams before its result."""
         events = asyncio.Queue[Any]()
         calling = Calling(self.inner, name, arguments or {}, cancellation_token, call_id, events.put_nowait)
         job = self._calls.started(calling)
@@ -150,7 +150,7 @@ class SettledWorkbench(WrappedWorkbench):
         yield await finished(job, name)
 
     async def list_tools(self) -> list[ToolSchema]:
-        """Return the tools there are; while the calls of a turn come, those that its model was offered."""
+        """Return the available tools; while the calls of a turn come, those that its model was offered."""
         if not (self._listed and self._calls.are_coming):
             found = await self.inner.list_tools()
             self._calls.learn(found)
@@ -158,11 +158,11 @@ class SettledWorkbench(WrappedWorkbench):
         return self._listed
 
     async def save_state(self) -> Mapping[str, Any]:
-        """Return the state of what it wraps, with the job's id. AutoGen's agents do not ask for it: keep both."""
+        """Return the wrapped workbench's state, with the job's id. AutoGen's agents do not ask for it: keep both."""
         return {**await super().save_state(), _RUN: self.run}
 
     async def load_state(self, state: Mapping[str, Any]) -> None:
-        """Take in such a state: what follows belongs to its job, begun again here."""
+        """Load such a state: the calls that follow belong to its job, begun again here."""
         if _RUN in state:
             self._calls.go_on_with(state[_RUN])
         await super().load_state({name: value for name, value in state.items() if name != _RUN})

@@ -1,4 +1,4 @@
-"""What a wrapped client and a wrapped workbench have from what is within."""
+"""Base classes of the wrapped client and workbench: they delegate to the inner object."""
 
 # AutoGen leaves the type parameters of its tools open.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -11,7 +11,7 @@ from typing import Any
 from autogen_core.models import (
     ChatCompletionClient,
     LLMMessage,
-    ModelCapabilities,  # pyright: ignore[reportDeprecated] - the contract has it
+    ModelCapabilities,  # pyright: ignore[reportDeprecated] - the interface has it
     ModelInfo,
     RequestUsage,
 )
@@ -21,10 +21,10 @@ from settlemark_autogen._tools import made_of, tool_of
 
 
 class WrappedClient(ChatCompletionClient):
-    """A client around another one, which has whatever this class has not.
+    """A client around another one, to which it delegates everything else.
 
     Attributes:
-        client: the one within.
+        client: the inner one.
     """
 
     def __init__(self, client: ChatCompletionClient) -> None:
@@ -56,7 +56,7 @@ class WrappedClient(ChatCompletionClient):
         return self.client.remaining_tokens(messages, tools=tools)
 
     @property
-    def capabilities(self) -> ModelCapabilities:  # pyright: ignore[reportDeprecated] - the contract has it
+    def capabilities(self) -> ModelCapabilities:  # pyright: ignore[reportDeprecated] - the interface has it
         """The wrapped client's."""
         return self.client.capabilities
 
@@ -69,10 +69,10 @@ class WrappedClient(ChatCompletionClient):
 class WrappedWorkbench(StaticStreamWorkbench):
     """A workbench around another one, or around tools.
 
-    Agents stream from a `StaticStreamWorkbench` alone, so it is one, whatever is within.
+    Agents stream only from a `StaticStreamWorkbench`, so it is one, whatever is inside.
 
     Attributes:
-        inner: the one within.
+        inner: the inner one.
     """
 
     def __init__(self, tools: Workbench | Sequence[BaseTool[Any, Any] | Callable[..., Any]]) -> None:
@@ -85,19 +85,19 @@ class WrappedWorkbench(StaticStreamWorkbench):
         return getattr(self.inner, name)
 
     async def start(self) -> None:
-        """Start what it wraps."""
+        """Start the wrapped workbench."""
         await self.inner.start()
 
     async def stop(self) -> None:
-        """Stop what it wraps."""
+        """Stop the wrapped workbench."""
         await self.inner.stop()
 
     async def reset(self) -> None:
-        """Reset what it wraps."""
+        """Reset the wrapped workbench."""
         await self.inner.reset()
 
     async def save_state(self) -> Mapping[str, Any]:
-        """Return the state of what it wraps."""
+        """Return the wrapped workbench's state."""
         return await self.inner.save_state()
 
     async def load_state(self, state: Mapping[str, Any]) -> None:

@@ -1,8 +1,8 @@
 """CrewAI agents whose tool calls settle: in issuance order, exactly once, and undone together.
 
-`settled` makes a tool a settled one, above or below `@tool`. `settled_crew` does so with all tools of a crew, under an
-id of yours, so that a crew that was killed goes on where it was. `human_input` asks at the console whether a call may
-run, and `approve`, `reject` and `edit` are what another approver answers.
+`settled` makes a tool a settled one, above or below `@tool`. `settled_crew` does so with all tools of a crew, under a
+run id of yours, so that a killed crew continues where it was. `human_input` asks at the console whether a call may run,
+and `approve`, `reject` and `edit` are the answers of another approver.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is known of an object of CrewAI's, for as long as it lives."""
+"""Side data about CrewAI's objects, kept for as long as they live."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ _Value = TypeVar("_Value")
 
 
 class Beside(Generic[_Value]):
-    """Values beside objects that can be neither hashed nor given an attribute, as Pydantic's cannot.
+    """Values for objects that can be neither hashed nor given an attribute, such as Pydantic's.
 
-    A value must not hold its object, else both stay for ever.
+    A value must not refer to its object, else both stay for ever.
     """
 
     def __init__(self) -> None:
         self._found: dict[int, tuple[weakref.ref[object], _Value]] = {}
 
     def get(self, thing: object) -> _Value | None:
-        """Return what stands beside an object, or None."""
+        """Return an object's value, or None."""
         found = self._found.get(id(thing))
         return found[1] if found is not None and found[0]() is thing else None
 
     def put(self, thing: object, value: _Value) -> None:
-        """Put a value beside an object, in the place of what stood there."""
+        """Set an object's value, over the old one."""
         key = id(thing)
 
         def forget(gone: weakref.ref[object]) -> None:

@@ -1,4 +1,4 @@
-"""A call of a settled tool: where it has its place in a turn, and what it is answered."""
+"""A call of a settled tool: its place in a turn, and its answer."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ class Claim:
 
     Args:
         mark: the tool's.
-        name: by which models call it.
+        name: the tool's name for models.
         tool: the tool as CrewAI has it; None where only its function is known.
-        work: whose call it is.
+        work: the work that the call belongs to.
         declarations: know what the tool does.
-        turn: its turn; None when nobody knows what else the model has issued.
+        turn: its turn; None when the model's other calls are unknown.
         place: its place there.
-        asked: what CrewAI shows of its arguments; a hook that changes them changes this.
+        asked: CrewAI's view of its arguments, which a hook may change.
         waits: it is answered when its turn has settled.
         last: when it has succeeded CrewAI runs no later call of its turn.
-        tells: what settlement refuses is an answer for a model; else it is raised.
+        tells: a refusal by settlement is an answer for a model; else it is raised.
 
     Attributes:
         came: its tool was run, or asked for.
-        text: what the agent was told, when it was.
+        text: the agent's answer, once given.
     """
 
     def __init__(
@@ -72,15 +72,15 @@ class Claim:
         self.text: str | None = None
 
     def absent(self) -> None:
-        """Say that CrewAI has answered it without running the tool."""
+        """Record that CrewAI has answered it without running the tool."""
         if not self.came and self._turn is not None:
             self._turn.absent(self._place)
 
     def perform(self, function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
-        """Run the tool in its turn, once, and return what the agent is told; asked again it says the same.
+        """Run the tool in its turn, once, and return the agent's answer; the same when repeated.
 
         Raises:
-            Exception: the tool's own; of settlement, where it is nobody's answer.
+            Exception: the tool's own; or settlement's, where there is no agent to answer.
         """
         if self._ended is None:
             self._ended = _ended(lambda: run_sync(self._program(function, arguments)))
@@ -103,7 +103,7 @@ class Claim:
         if turn is not None:
             planned = self._planned(turn.calls[place], arguments)
             if planned is None:
-                # A hook has changed what the model asked for: what runs is another call.
+                # A hook has changed the model's request: what runs is another call.
                 turn.absent(place)
                 turn = None
             else:
@@ -137,17 +137,17 @@ class Claim:
         return found
 
     def _planned(self, call: Call, arguments: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Return what the tool gets of a call in a turn, or None: these arguments are not what the model asked for."""
+        """Return the arguments the tool gets for a call in a turn, or None: they are not the model's."""
         given = call.arguments if call.given is None else call.given
         if given == arguments:
             return arguments
         if self._asked != call.arguments or not same_but_defaults(call.arguments, given, arguments):
             return None
-        # CrewAI has drawn a default again. Its scopes, its undo and the question to a person have the first one.
+        # CrewAI has computed a default again. Its scopes, its undo and the question to a person use the first one.
         return {name: value if value == given[name] else given[name] for name, value in arguments.items()}
 
     def answered_since(self) -> str | None:
-        """Return what the agent would have been told had the call not been answered before it was made, or None."""
+        """Return the agent's answer for a call that was answered before it was made, or None if it was not."""
         queued, self._queued = self._queued, None
         if queued is None or queued.outcome != Outcome.CONFIRMED:
             self._queued = queued
@@ -167,7 +167,7 @@ claimed: ContextVar[Claim | None] = ContextVar("settlemark_crewai_claim", defaul
 
 
 def claim_of(mark: Mark) -> Claim | None:
-    """Return the call that a settled tool is being run for, or None: somebody calls it outside of an agent's turn."""
+    """Return the call that a settled tool is being run for, or None: it is called outside of an agent's turn."""
     found = claimed.get()
     return found if found is not None and found.mark is mark else None
 
@@ -175,16 +175,16 @@ def claim_of(mark: Mark) -> Claim | None:
 def call_of(
     name: str, tool: BaseTool, arguments: Mapping[str, Any], call_id: str | None, declarations: Declarations
 ) -> Call | None:
-    """Return a call of a settled tool, or None: the tool cannot take these arguments, and CrewAI will say so."""
+    """Return a call of a settled tool, or None: the tool cannot take these arguments, and CrewAI will report that."""
     with suppress(Exception):
         return Call(name, dict(arguments), declarations.of(name), call_id, given_to(tool, arguments))
     return None
 
 
 def acting(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Callable[[], Any]:
-    """Return what runs a tool in the context of this call, whoever runs it."""
+    """Return a function that runs the tool in the context of this call, from any thread."""
     context = copy_context()
-    context.run(claimed.set, None)  # what the tool calls in its turn is no call of this turn
+    context.run(claimed.set, None)  # calls that the tool itself makes are no calls of this turn
     caller = Caller(context)
     arguments = json_text.snapshot(dict(arguments))
 

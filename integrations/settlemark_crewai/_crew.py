@@ -1,4 +1,4 @@
-"""`settled_crew`: a crew whose tool calls settle, and which goes on after a crash where it was."""
+"""`settled_crew`: a crew whose tool calls settle, and which continues after a crash where it was."""
 
 # CrewAI's signatures have open dictionaries.
 # pyright: reportUnknownMemberType=false
@@ -81,7 +81,7 @@ def _bind(crew: Crew, job: Job) -> None:
 
 
 def _names_of(tasks: Sequence[Task]) -> list[str]:
-    """Return for each task a name that it has again in a new process: its own, or its number."""
+    """Return a name for each task that it has again in a new process: its own, or its number."""
     named = [task.name for task in tasks]
     return [
         task.name if task.name and named.count(task.name) == 1 else f"{number}" for number, task in enumerate(tasks, 1)
@@ -89,7 +89,7 @@ def _names_of(tasks: Sequence[Task]) -> list[str]:
 
 
 def _become(thing: BaseModel, kind: type[BaseModel]) -> None:
-    """Give a thing of CrewAI's, whatever its class, what a class of ours adds to it."""
+    """Add our class's behaviour to a CrewAI object, whatever its class."""
     if not isinstance(thing, kind):
         object.__setattr__(thing, "__class__", _both(type(thing), kind))
 
@@ -111,7 +111,7 @@ class SettledCrew(Crew):
     def kickoff(
         self, inputs: dict[str, Any] | None = None, input_files: Any = None, from_checkpoint: Any = None
     ) -> Any:
-        """Do what of the job is not done yet."""
+        """Do what is left of the job."""
         _refuse_checkpoint(from_checkpoint)
         if self.stream or self._job is None:  # a stream kicks it off again, in a thread of its own
             return super().kickoff(inputs, input_files)
@@ -135,7 +135,7 @@ class SettledCrew(Crew):
     async def akickoff(
         self, inputs: dict[str, Any] | None = None, input_files: Any = None, from_checkpoint: Any = None
     ) -> Any:
-        """Do what of the job is not done yet."""
+        """Do what is left of the job."""
         _refuse_checkpoint(from_checkpoint)
         if self.stream or self._job is None:
             return await super().akickoff(inputs, input_files)
@@ -159,7 +159,7 @@ class SettledCrew(Crew):
         return run
 
     def copy(self) -> Crew:  # type: ignore[override] # as CrewAI's own
-        """Return a copy, a job of its own: as `kickoff_for_each` makes them, in their order."""
+        """Return a copy, with a job of its own: as `kickoff_for_each` makes them, in order."""
         copy = super().copy()
         if self._job is not None:
             run = self._job.run
@@ -167,38 +167,38 @@ class SettledCrew(Crew):
         return copy
 
     def kickoff_for_each(self, inputs: list[dict[str, Any]], input_files: Any = None) -> Any:
-        """Do for each of the inputs what is not done yet; each has an id of its own, by its number."""
+        """Do what is left for each of the inputs; each has an id of its own, by its number."""
         self._copies = count()
         return super().kickoff_for_each(inputs, input_files)
 
     async def kickoff_for_each_async(self, inputs: list[dict[str, Any]], input_files: Any = None) -> Any:
-        """Do the same beside each other."""
+        """Do the same concurrently."""
         self._copies = count()
         return await super().kickoff_for_each_async(inputs, input_files)
 
     async def akickoff_for_each(self, inputs: list[dict[str, Any]], input_files: Any = None) -> Any:
-        """Do the same beside each other."""
+        """Do the same concurrently."""
         self._copies = count()
         return await super().akickoff_for_each(inputs, input_files)
 
     def replay(self, *_: Any, **__: Any) -> NoReturn:
-        """Refuse: what is replayed is done again."""
+        """Refuse: replaying would do things again."""
         _refuse_to_repeat("replay")
 
     def train(self, *_: Any, **__: Any) -> NoReturn:
-        """Refuse: what one is trained on is done again and again."""
+        """Refuse: training does things again and again."""
         _refuse_to_repeat("train")
 
     def test(self, *_: Any, **__: Any) -> NoReturn:
-        """Refuse: what is tested is done again and again."""
+        """Refuse: testing does things again and again."""
         _refuse_to_repeat("test")
 
 
 def _inputs_of(run: AgentRun, inputs: dict[str, Any] | None) -> Program[dict[str, Any] | None]:
-    """Return what a job is done with: what it was begun with, if it is begun again without.
+    """Return a job's inputs: the original ones, if it is begun again without.
 
     Raises:
-        UsageError: it was begun with something else.
+        UsageError: it was begun with other inputs.
     """
     if not run.resumable:
         return inputs

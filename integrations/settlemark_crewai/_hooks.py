@@ -1,4 +1,4 @@
-"""What CrewAI says of its agents as they work: before a task, a request to a model, and a call, and after it."""
+"""CrewAI's hooks around its agents' work: before a task, before a request to a model, and around a call."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from settlemark_crewai._tools import Mark, mark_of
 
 @dataclass(slots=True, eq=False)
 class Part:
-    """A task of a settled crew that is being done.
+    """A running task of a settled crew.
 
     Attributes:
         job: the crew's.
-        run: as it is under way.
-        task: which one.
+        run: the running job.
+        task: the task.
         name: the task's, in the run.
         begun: how often its agent has begun it.
         others: how often it had been begun when another agent of the crew last worked for it.
@@ -55,7 +55,7 @@ class Part:
             self.begun += 1
             self.work.begin()
             return self.work
-        # To whom it is delegated: when the task is begun again, but not when more is delegated, this is, too.
+        # A delegated task is begun again with its task, but not with each further delegation.
         name = f"{self.name}/{executor.agent.role if executor.agent else ''}"
         work = self.run.work(name)
         if self.others.get(name) != self.begun:
@@ -65,9 +65,9 @@ class Part:
 
 
 part: ContextVar[Part | None] = ContextVar("settlemark_crewai_part", default=None)
-"""The task of a settled crew that is being done in this context."""
+"""The running task of a settled crew in this context."""
 
-_sessions: Beside[Session] = Beside()  # of executors, and of the tools that these were given
+_sessions: Beside[Session] = Beside()  # of executors, and of the tools given to them
 _begun: Beside[int] = Beside()  # how often a task was
 _runs: Beside[tuple[int, AgentRun]] = Beside()  # of executors, without an id of the user's
 
@@ -106,7 +106,7 @@ def _before_model(context: Any) -> None:
 
 
 def _session_of(executor: AgentExecutor) -> Session | None:
-    """Return what is known of an invocation that begins, or None: nothing of it is settled."""
+    """Return the session of an invocation that begins, or None: nothing of it is settled."""
     here = part.get()
     own = [mark.job for mark in map(mark_of, executor.original_tools) if mark is not None and mark.job is not None]
     if here is None and not own:
@@ -125,7 +125,7 @@ def _work_of(executor: AgentExecutor, job: Job) -> Work:
     if job.run is not None:
         run, asked = job.joined(), task.key if task is not None else _request(executor)
     else:
-        # Nothing can know it again but its own retries.
+        # Only its own retries can find it again.
         times = 0 if task is None else _begun.get(task) or 0
         known = _runs.get(executor)
         run = known[1] if known is not None and known[0] == times else job.begin()
@@ -137,7 +137,7 @@ def _work_of(executor: AgentExecutor, job: Job) -> Work:
 
 
 def _request(executor: AgentExecutor) -> str:
-    """Return what tells one request to an agent from another."""
+    """Return a key that tells one request to an agent from another."""
     messages = cast("list[dict[str, Any]]", executor.messages)
     said = [str(message.get("content")) for message in messages if message.get("role") != "system"]
     return hashlib.sha256("\n".join(said).encode()).hexdigest()[:12]
@@ -150,7 +150,7 @@ def _before_call(context: ToolCallHookContext) -> None:
     if claim is not None:
         claimed.set(claim)
         return
-    # What is planned, and then done step by step, is done outside of its executor's turns.
+    # Planned steps are done outside of their executor's turns.
     tool: BaseTool | None = getattr(context.tool, "_original_tool", None)
     mark = None if tool is None else mark_of(tool)
     if tool is not None and mark is not None:
@@ -158,7 +158,7 @@ def _before_call(context: ToolCallHookContext) -> None:
 
 
 def outside(mark: Mark, name: str, tool: BaseTool, *, tells: bool) -> Claim | None:
-    """Return a call that is in no turn of a model, or None: it is not settled here."""
+    """Return a call outside of any model's turn, or None: it is not settled here."""
     here = part.get()
     if here is not None and mark.is_of(here.job):
         return alone(mark, name, tool, here.work, here.job, tells=tells)

@@ -1,4 +1,4 @@
-"""What settles the tools of a crew, or of an agent: a settlement, under an id of the user's."""
+"""The job of a crew's, or an agent's, tools: a settlement, and the user's run id."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _runs: weakref.WeakValueDictionary[tuple[int, str], AgentRun] = weakref.WeakValu
 
 
 class Job:
-    """The settlement of some tools, and the id they are settled under.
+    """The settlement of some tools, and their run id.
 
     Attributes:
         given: a settlement was given; else it is that of the crew, or the default one.
@@ -59,11 +59,11 @@ class Job:
         self._options = {"settle": settle, "effects": effects, "order": order, "park": park, "may_touch": may_touch}
         self._lock = threading.Lock()
         if settlement is not None:
-            _ = self.declarations  # what is declared badly is said now, not to a model
+            _ = self.declarations  # a bad declaration is reported now, not to a model
 
     @property
     def settlement(self) -> Settlement:
-        """The one that was given, or `Settlement()`, one for all tools that were given none."""
+        """The given settlement, or `Settlement()`, one for all tools without one."""
         if self._settlement is None:
             with _defaulting:
                 if not _default:
@@ -73,7 +73,7 @@ class Job:
 
     @property
     def declarations(self) -> Declarations:
-        """What its tools do."""
+        """Its tools' declarations."""
         settlement = self.settlement
         with self._lock:
             if self._declarations is None:
@@ -81,11 +81,11 @@ class Job:
             return self._declarations
 
     def named(self, run: str | None) -> Job:
-        """Return the same under another id."""
+        """Return the same job under another id."""
         return Job(self._settlement, run, **cast("Any", self._options))
 
     def learn(self, name: str, tool: BaseTool, effect: Declared | None = None) -> None:
-        """Take in a tool under the name by which models call it; `effect` says what it does, if that was said."""
+        """Add a tool under its name for models; `effect` is its declaration, if given."""
         function = getattr(tool, "func", None)
         places = (type(tool), type(tool)._run)  # noqa: SLF001 - where `@effect` may stand on a class
         if effect is not None and name not in self._effects:
@@ -104,13 +104,13 @@ class Job:
         )
 
     def loose(self) -> Work:
-        """Return the work that calls belong to which no agent makes."""
+        """Return the work of calls that no agent makes."""
         if self._loose is None:
             self._loose = self.joined()
         return self._loose.work()
 
     def joined(self) -> AgentRun:
-        """Return the job as it is under way in this process, or a beginning of it."""
+        """Return the job as it runs in this process, or a new run of it."""
         if self.run is None:
             return self.begin()
         key = (id(self.settlement), self.run)

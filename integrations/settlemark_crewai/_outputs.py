@@ -1,4 +1,4 @@
-"""The output of a task, as the ledger keeps it for the crew when it is begun again."""
+"""A task's output, as the ledger keeps it for a crew that is begun again."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pydantic import BaseModel
 
 
 def kept_of(output: TaskOutput) -> dict[str, Any]:
-    """Return a task's output as JSON; what its messages hold that JSON cannot, an image say, is left out."""
+    """Return a task's output as JSON; parts of its messages that JSON cannot hold (images) are left out."""
     model, messages = output.pydantic, [plain(message) for message in output.messages]
     rest = output.model_dump(exclude={"messages", "pydantic"}, mode="json")
     return {**rest, "pydantic": None if model is None else model.model_dump(mode="json"), "messages": messages}
 
 
 def output_of(kept: dict[str, Any], task: Task) -> TaskOutput:
-    """Return the output that `kept_of` was given; its model is of the class that the task asks for."""
+    """Return the output given to `kept_of`; its model is of the class that the task asks for."""
     found: Any = kept["pydantic"]
     asked = task.output_pydantic or task.response_model
     model: BaseModel | None = None if found is None or asked is None else asked.model_validate(found)
@@ -26,7 +26,7 @@ def output_of(kept: dict[str, Any], task: Task) -> TaskOutput:
 
 
 def plain(given: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return what of this JSON can hold.
+    """Return the parts that JSON can hold.
 
     >>> plain({"city": "Ada", "when": object()})
     {'city': 'Ada'}

@@ -1,6 +1,6 @@
-"""What a tool returned, as the ledger keeps it, and what it makes of it again."""
+"""Converts a tool's result for the ledger, and back."""
 
-# Whatever a tool returns comes through here: pyright can know no more of it than `Any`.
+# A tool may return anything: pyright can know no more of it than `Any`.
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 
 class Reported(Exception):
-    """A tool said that it has failed, without raising: for its effect that is a failure."""
+    """A tool reported a failure without raising: for its effect that is a failure."""
 
     def __init__(self, failure: ToolFailure) -> None:
         super().__init__(failure.as_agent_message())
@@ -23,10 +23,10 @@ class Reported(Exception):
 
 
 def checked(result: Any) -> Any:
-    """Return what a tool returned.
+    """Return a tool's result.
 
     Raises:
-        Reported: it is the tool's word that it has failed.
+        Reported: the result is the tool's own report of a failure.
     """
     if isinstance(result, ToolFailure):
         raise Reported(result)
@@ -34,7 +34,7 @@ def checked(result: Any) -> Any:
 
 
 def pack(value: Any) -> Any:
-    """Return what a tool returned as JSON, and as the agent would have read it where JSON cannot hold it.
+    """Return a tool's result as JSON, and as the agent would have read it where JSON cannot hold it.
 
     >>> pack({"id": 7, "nights": (1, 2)})
     {'id': 7, 'nights': [1, 2]}
@@ -51,7 +51,7 @@ def pack(value: Any) -> Any:
 
 
 def unpack(value: Any, tool: BaseTool | None) -> Any:
-    """Return what `pack` was given, as far as the tool's `result_schema` tells what that was."""
+    """Return the result given to `pack`, as far as the tool's `result_schema` describes it."""
     schema = None if tool is None else tool.result_schema
     return value if schema is None or not isinstance(value, Mapping) else schema.model_validate(value)
 

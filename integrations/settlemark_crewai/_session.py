@@ -1,7 +1,7 @@
-"""One invocation of an agent: whose work it is, and which of its model's calls is which.
+"""One invocation of an agent: its work, and its model's calls.
 
-CrewAI tells a tool nothing of the call it runs for. Its hooks see the executor before each request to a model, and
-each call before it is run; the answer that the model gave is in the executor's messages.
+CrewAI tells a tool nothing of the call it runs for. Its hooks see the executor before each request to a model, and each
+call before it is run; the model's answer is in the executor's messages.
 """
 
 # The messages of CrewAI are open dictionaries.
@@ -31,7 +31,7 @@ from settlemark_crewai._job import Job
 from settlemark_crewai._tools import Mark, mark_of
 
 _THREADS = 8
-"""So many calls of a turn CrewAI runs beside each other; the others when one of these has ended."""
+"""CrewAI runs so many calls of a turn concurrently; others when one of these has ended."""
 
 
 @dataclass(slots=True, eq=False)
@@ -51,10 +51,10 @@ class Answer:
     """A model's answer with calls.
 
     Attributes:
-        source: what CrewAI keeps of it.
+        source: CrewAI's object for it.
         issued: all of its calls.
-        turn: those of them that are settled; None when none is.
-        waits: CrewAI runs all of them beside each other, so that one can wait for the others.
+        turn: the settled ones; None when none is.
+        waits: CrewAI runs all of them concurrently, so that one can wait for the others.
     """
 
     source: object
@@ -63,7 +63,7 @@ class Answer:
     waits: bool = True
 
     def take(self, name: str, arguments: object) -> Issued | None:
-        """Return the first of its calls that is this one and was not taken yet, or has at least its name."""
+        """Return the first of its calls that matches and was not taken yet, by equality or at least by name."""
         named = [issued for issued in self.issued if issued.name == name and not issued.taken]
         found = next((issued for issued in named if issued.arguments == arguments), next(iter(named), None))
         if found is not None:
@@ -71,7 +71,7 @@ class Answer:
         return found
 
     def put_right(self, messages: Sequence[Any]) -> None:
-        """Give equal calls their own answers, and those that were told "queued" what has come of them since.
+        """Give equal calls their own answers, and replace "queued" by the result by now.
 
         CrewAI's threads do not tell which of two equal calls they run.
         """
@@ -115,7 +115,7 @@ class Session:
 
     def _keep_out_of_the_cache(self, name: str, tool: BaseTool) -> None:
         if self._job.declarations.of(name).kind is not EffectClass.READ:
-            tool.cache_function = _never  # else a second effect that is equal would silently not happen
+            tool.cache_function = _never  # else an equal second effect would silently not happen
 
     # ---- before a request to the model
 
@@ -124,7 +124,7 @@ class Session:
         return executor.iterations > 0 or any(message is self._anchor for message in executor.messages)
 
     def tell(self, executor: AgentExecutor) -> None:
-        """Correct what the model was told of its calls and is not true any more, and remember where it stands."""
+        """Correct what the model was told of its calls and has changed since, and remember the position."""
         if self._answer is not None:
             self._answer.put_right(executor.messages)
         for call, text in self._work.corrections():
@@ -160,7 +160,7 @@ class Session:
         return issued.claim
 
     def _answer_of(self, executor: AgentExecutor, name: str, arguments: Mapping[str, Any]) -> Answer | None:
-        """Return the model's answer that a call is in, or None: it is in none that the executor shows."""
+        """Return the model's answer with a call, or None: the executor shows none."""
         source, calls = _last_answer(executor, name, arguments)
         if source is None:
             return None
@@ -195,7 +195,7 @@ class Session:
 
 
 def alone(mark: Mark, name: str, tool: BaseTool, work: Work, job: Job, *, tells: bool) -> Claim:
-    """Return a call of which nobody knows what else its model has issued, if a model has."""
+    """Return a call without a known turn: the model's other calls, if any, are unknown."""
     job.learn(name, tool, mark.effect)
     return Claim(mark, name, tool, work, job.declarations, tells=tells)
 
@@ -211,7 +211,7 @@ def _last_answer(
             break
     action = executor.state.current_answer
     if isinstance(action, AgentAction) and sanitize_tool_name(action.tool) == name:
-        return action, [(name, deepcopy(dict(arguments)), None)]  # a hook may change what is in them
+        return action, [(name, deepcopy(dict(arguments)), None)]  # a hook may change the arguments
     return None, []
 
 
@@ -223,7 +223,7 @@ def _issued(call: Any) -> tuple[str, Any, str | None]:
 
 
 def _correct(messages: list[Any], call: Call, text: str) -> None:
-    """Show the model a correction in place of what it was told of its call, or after all else."""
+    """Show the model a correction in place of the call's old answer, or at the end."""
     for message in messages:
         if call.call_id is not None and message.get("tool_call_id") == call.call_id:
             message["content"] = text

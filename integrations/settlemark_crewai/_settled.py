@@ -89,14 +89,14 @@ def settled(
 
 
 def copied(tool: BaseTool, mark: Mark) -> BaseTool:
-    """Return a copy of a tool, marked so."""
+    """Return a marked copy of a tool."""
     ensure_hooks()
     copy = tool.model_copy()
     if isinstance(copy, Tool):
         made = cast("Tool[..., Any]", copy)
         made.func = _function_of(made.func, mark, made)
         return made
-    # It is still of its class, for whoever asks.
+    # isinstance checks see the original class.
     object.__setattr__(copy, "__class__", _settled_class(type(tool)))
     cast("Any", copy)._settlemark = mark  # noqa: SLF001 - ours
     return copy
@@ -118,7 +118,7 @@ def _class_of(kind: type[BaseTool], mark: Mark) -> type[BaseTool]:
 
 
 def _methods_of(kind: type[BaseTool], mark: Mark | None) -> dict[str, _Function]:
-    """Return what takes the place of a tool class's methods; without a mark each tool has its own."""
+    """Return the replacements for a tool class's methods; without a mark each tool has its own."""
     return {name: _method_of(cast("_Function", getattr(kind, name)), mark) for name in ("_run", "_arun")}
 
 
@@ -151,7 +151,7 @@ def _method_of(method: _Function, mark: Mark | None) -> _Function:
 
 
 def _function_of(function: _Function, mark: Mark, tool: BaseTool | None = None) -> _Function:
-    """Return a function that settles what a function does."""
+    """Return a function that settles another's effect."""
     signature = inspect.signature(function)
     made: list[BaseTool] = [] if tool is None else [tool]
 
@@ -194,7 +194,7 @@ def _marked(wrapper: _Function, function: _Function, mark: Mark | None) -> _Func
 
 
 def _tool_of(function: _Function) -> BaseTool:
-    """Return a function as a tool, for who calls it before, or without, `@tool`."""
+    """Return a function as a tool, for calls before, or without, `@tool`."""
     return Tool[..., Any](name=function.__name__, description=function.__doc__ or function.__name__, func=function)
 
 

@@ -1,4 +1,4 @@
-"""A task of a settled crew: done once, and what it came to is on record."""
+"""A task of a settled crew: done once, with its output on record."""
 
 # CrewAI's signatures have open dictionaries.
 # pyright: reportUnknownMemberType=false
@@ -26,10 +26,10 @@ from settlemark_crewai._tools import Mark, is_crews_own, mark_of
 
 
 class Place:
-    """What a task is in a settled crew.
+    """A task's place in a settled crew.
 
     Attributes:
-        run: the job as it is under way, while the crew is.
+        run: the running job, while the crew runs.
     """
 
     def __init__(self, job: Job, name: str) -> None:
@@ -43,14 +43,14 @@ class Place:
 
 
 class SettledTask(Task):
-    """A task of a settled crew: done once, and what it came to is on record."""
+    """A task of a settled crew: done once, with its output on record."""
 
     _place: Place | None = PrivateAttr(default=None)
 
     def execute_sync(
         self, agent: BaseAgent | None = None, context: str | None = None, tools: list[BaseTool] | None = None
     ) -> TaskOutput:
-        """Do the task, unless it is on record what it came to."""
+        """Do the task, unless its output is on record."""
         if self._place is None:
             return super().execute_sync(agent, context, tools)
         here = self._place.begin(self)
@@ -86,7 +86,7 @@ class SettledTask(Task):
     async def aexecute_sync(
         self, agent: BaseAgent | None = None, context: str | None = None, tools: list[BaseTool] | None = None
     ) -> TaskOutput:
-        """Do the task, unless it is on record what it came to."""
+        """Do the task, unless its output is on record."""
         if self._place is None:
             return await super().aexecute_sync(agent, context, tools)
         here = self._place.begin(self)
@@ -114,7 +114,7 @@ class SettledTask(Task):
 
 
 def settled_tools(tools: Sequence[BaseTool] | None) -> list[BaseTool]:
-    """Return settled copies of tools, but of those that are settled or are CrewAI's own."""
+    """Return settled copies of tools, except those that are settled or CrewAI's own."""
     return [tool if mark_of(tool) is not None or is_crews_own(tool) else copied(tool, Mark()) for tool in tools or ()]
 
 
@@ -123,7 +123,7 @@ def _result(here: Part) -> str:
 
 
 def _ended(here: Part, error: BaseException | None, output: TaskOutput | None = None) -> Program[None]:
-    """End what a task has begun, and record what it came to, unless what it did last was undone: so it can go on."""
+    """End a task's work, and record its output, unless its last effects were undone: then it can go on."""
     undone = False
     for name in (*here.others, here.name):
         work = here.run.work(name)

@@ -1,4 +1,4 @@
-"""CrewAI's tools as they are seen from outside: their mark, their arguments, and which are CrewAI's own."""
+"""CrewAI's tools from outside: their mark, their arguments, and which are CrewAI's own."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _OWN = ("crewai.tools.agent_tools", "crewai.tools.memory_tools", "crewai.skills"
 
 @dataclass(frozen=True, eq=False)
 class Mark:
-    """Says that a tool, or a function, is settled.
+    """Marks a tool, or a function, as settled.
 
     Attributes:
-        job: by what, where it is in no settled crew; None for a tool that is settled only there.
-        effect: what it does, where that was said with it.
+        job: its job outside of a settled crew; None for a tool that is settled only inside one.
+        effect: its declaration, if given.
     """
 
     job: Job | None = None
@@ -45,7 +45,7 @@ def mark_of(tool: object) -> Mark | None:
 
 
 def is_crews_own(tool: BaseTool) -> bool:
-    """Whether a tool is of CrewAI's own machinery: it delegates, remembers, reads a file that was given."""
+    """Whether a tool is CrewAI's own machinery: it delegates, remembers, or reads a given file."""
     return type(tool).__module__.startswith(_OWN)
 
 
@@ -61,7 +61,7 @@ def given_to(tool: BaseTool, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def same_but_defaults(asked: Any, first: Any, again: Any) -> bool:
-    """Whether what was made twice of a model's arguments differs at most in what the model did not name.
+    """Whether two results of parsing a model's arguments differ at most in what the model did not name.
 
     >>> same_but_defaults({"to": "7"}, {"to": 7, "ref": "a1"}, {"to": 7, "ref": "b2"})
     True
@@ -83,7 +83,7 @@ def same_but_defaults(asked: Any, first: Any, again: Any) -> bool:
 
 
 def edited(tool: BaseTool, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments that a person gave in the place of a model's, as the tool will get them.
+    """Return a person's replacement arguments, as the tool will get them.
 
     Raises:
         UsageError: the tool does not take them.

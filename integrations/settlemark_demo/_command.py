@@ -1,4 +1,4 @@
-"""`settlemark demo`: play, compare, report, and say with the exit status whether the settled side was clean."""
+"""`settlemark demo`: play, compare, report; the exit status says whether the settled side was clean."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def _refuse(because: str) -> NoReturn:
 
 
 def _live(name: str | None, turns: int | None, calls: int | None, *, repeats: bool) -> LiveModel | None:
-    """Return the live model that was asked for, with its limits; None for the scripted one."""
+    """Return the requested live model, with its limits; None for the scripted one."""
     if name is None:
         if turns is not None or calls is not None:
             _refuse("--turns and --calls limit a live model: name one with --model, or leave them out")
@@ -175,7 +175,7 @@ def _live(name: str | None, turns: int | None, calls: int | None, *, repeats: bo
 
 
 def _ledger(given: str | None, folder: Path) -> tuple[str, str]:
-    """Return the ledger's URL, and what to add to every name so that an older ledger does not know it."""
+    """Return the ledger's URL, and a suffix that makes every name new to an older ledger."""
     if given is None:
         return f"sqlite:///{folder / 'ledger.db'}", ""
     url = given if "://" in given or given == "memory:" else f"sqlite:///{given}"

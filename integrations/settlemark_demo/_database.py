@@ -18,13 +18,12 @@ CREATE TABLE traffic (live INTEGER NOT NULL);
 
 
 class Database:
-    """A database server's file: what was done to it, in which order, stands in its `log` table.
+    """A database server's file: its `log` table has what was done to it, in order.
 
-    Every step but the last needs the one before: SQLite itself refuses it otherwise. Switching live
-    traffic on needs nothing, like a real switch, and so can come too early.
+    Every step but the last needs the one before: SQLite itself refuses it otherwise. Switching live traffic on needs
+    nothing, like a real switch, and so can come too early.
 
-    Raises (from the steps):
-        sqlite3.Error: the step was refused and changed nothing but the log.
+    Raises (from the steps): sqlite3.Error: the step was refused and changed nothing but the log.
     """
 
     def __init__(self, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What the counterparties' logs say of one piece of work, and whether that is all of it or nothing."""
+"""What the counterparties' logs say of one piece of work: all of it, nothing, or something in between."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _REVERSED = frozenset({"cancelled", "reverted"})
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of a counterparty's log: when which tool's effect met which fate, under which id and key."""
+    """One line of a counterparty's log: when, which tool's effect, its fate, its id and key."""
 
     at: float
     tool: str
@@ -32,8 +32,8 @@ class Evidence:
     Args:
         issued: the tools in the order in which the model's turn issued them.
         entries: the counterparties' log entries, in the order they happened.
-        named: the keys of the effects that somebody was told are left over.
-        must_complete: doing nothing is no answer here: nothing stood in the way for good.
+        named: the keys of the effects reported as left over.
+        must_complete: nothing stood in the way for good, so doing nothing counts as a failure.
         in_sequence: each step needs the one before, so any other order is a failure.
     """
 
@@ -69,18 +69,18 @@ class Evidence:
 
     @property
     def reversals(self) -> list[Entry]:
-        """What was taken back, in the order in which it was."""
+        """What was undone, in order."""
         return [entry for entry in self.entries if entry.event in _REVERSED]
 
     @property
     def undone(self) -> list[int]:
-        """The issuance numbers of what was taken back, in the order in which it was."""
+        """The issuance numbers of what was undone, in order."""
         numbers = dict(zip((entry.id for entry in self.effects), self.order, strict=True))
         return [numbers[entry.id] for entry in self.reversals if entry.id in numbers]
 
     @cached_property
     def left(self) -> list[Entry]:
-        """What happened, mails apart, and still stands."""
+        """What happened, mails apart, and was not undone."""
         gone = {entry.id for entry in self.reversals}
         return [entry for entry in self.effects if entry.event != "mailed" and entry.id not in gone]
 
@@ -106,7 +106,7 @@ class Evidence:
 
     @property
     def standing(self) -> list[str]:
-        """The tools of what happened and was not taken back, once for each time."""
+        """The tools of what happened and was not undone, once for each time."""
         return [e.tool for e in self.left] + [e.tool for e in self.effects if e.event == "mailed"]
 
     @property
@@ -126,7 +126,7 @@ class Evidence:
 
     @property
     def named_exactly(self) -> bool:
-        """Whether what is left over is what was named, no more and no less, and no mail speaks of it."""
+        """Whether exactly what is left over was named, and no mail speaks of it."""
         keys: set[str | None] = {entry.key for entry in self.left}
         return bool(self.left) and not self.mails and keys == set(self.named)
 
@@ -147,7 +147,7 @@ class Evidence:
         return (self.in_order or not self.in_sequence) and (self.outcome == "all" or not self.must_complete)
 
     def values(self) -> dict[str, Any]:
-        """Return all this as JSON values."""
+        """Return the evidence as JSON values."""
         return {
             "issued": list(self.issued),
             "order": self.order,

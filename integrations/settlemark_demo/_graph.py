@@ -34,15 +34,15 @@ _RETRIES = Retries()
 
 MakeNode = Callable[[Sequence[BaseTool]], ToolNode]
 Ask = Callable[[Sequence[BaseMessage]], BaseMessage]
-"""Has a model say its next turn."""
+"""Asks a model for its next turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """What was said in a conversation, and when.
+    """The messages of a conversation, and their times.
 
     Args:
-        messages: all of them, in their order.
+        messages: all of them, in order.
         moments: when each turn of the model came.
     """
 
@@ -51,7 +51,7 @@ class Conversation:
 
 
 class ScriptedModel(BaseChatModel):
-    """A chat model that says its turns one after the other, whatever it is told, without a network."""
+    """A chat model that returns given turns one after the other, without a network."""
 
     turns: list[AIMessage]
 

@@ -1,4 +1,4 @@
-"""Where a conversation ends, however little its model wants to end. Imports nothing: the command's help needs it."""
+"""The limits of a conversation, whatever its model wants. Imports nothing, since the command's help needs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A live chat model in the demo's graph: opened through `init_chat_model`, and asked nothing before it is needed."""
+"""A live chat model in the demo's graph: opened through `init_chat_model`, and sent nothing before it is needed."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class ModelFailed(Exception):
 
 @dataclass(frozen=True)
 class LiveModel:
-    """A chat model that somebody serves.
+    """A chat model at a provider.
 
     Args:
         name: `provider:name`.
         chat: the model; a subclass of LangChain's that can be given tools.
-        limits: where its conversations end.
+        limits: of its conversations.
     """
 
     name: str
@@ -73,10 +73,9 @@ class LiveModel:
         return cls(name, chat, limits)
 
     def with_tools(self, tools: Sequence[BaseTool]) -> Ask:
-        """Return what asks the model, which may call these tools, for its next turn.
+        """Return a function that asks the model, which may call these tools, for its next turn.
 
-        Raises (from what it returns):
-            ModelFailed: it gave no answer.
+        Raises (from that function): ModelFailed: it gave no answer.
         """
 
         def ask(messages: Sequence[BaseMessage]) -> BaseMessage:
@@ -121,7 +120,7 @@ def _variables_of(chat: BaseChatModel) -> list[str]:
 
 
 def _lacks_its_key(chat: BaseChatModel, provider: str) -> bool:
-    """Whether a model would be sent to its provider without a key: some take an empty one until then."""
+    """Whether a model would be asked without a key: some accept an empty one until then."""
     secrets = [getattr(chat, name, None) for name in chat.lc_secrets]
     is_empty = any(isinstance(secret, SecretStr) and not secret.get_secret_value() for secret in secrets)
     prefix = f"{provider.upper()}_"

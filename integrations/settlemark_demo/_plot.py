@@ -26,8 +26,8 @@ def save(path: Path, sides: Sequence[Side], played: Sequence[tuple[Scenario, Pai
         ValueError: the file's ending names no format that can be written.
         OSError: the file cannot be written.
     """
-    # Not pyplot: this needs no screen, and leaves nothing behind in the process.
-    # Any, here and below: the library's keyword arguments have no types.
+    # Not pyplot: this needs no screen, and leaves no state in the process. Any, here and below: the library's keyword
+    # arguments have no types.
     figure: Any = Figure(figsize=(12, 2.3 * len(played) + 0.8), layout="constrained")
     FigureCanvasAgg(figure)
     grid = figure.subplots(len(played), len(sides), squeeze=False, sharex="row")
@@ -64,7 +64,7 @@ def _panel(axes: Any, evidence: Evidence, tools: Sequence[str], *, labels: bool)
         elif entry.event == "replayed":
             axes.plot(at, lane, "D", color=_DONE, markerfacecolor="white", markersize=7, zorder=2)
         else:
-            # Only an undo is asked for something by its id.
+            # Only an undo has an id.
             color = _UNDONE if entry.id else _REFUSED
             axes.plot(at, lane, "x", color=color, markersize=8, markeredgewidth=2, zorder=2)
     axes.set_yticks(list(lanes.values()), [f"{n + 1} {tool}" if labels else "" for tool, n in lanes.items()])

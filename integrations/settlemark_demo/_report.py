@@ -1,4 +1,4 @@
-"""What a reader of the demo sees: both sides' logs, side by side."""
+"""The demo's report: both sides' logs, side by side."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Pair = tuple[Evidence, Evidence]
 
 
 def introduction(sides: Sequence[Side], model: str | None = None) -> RenderableType:
-    """Return what each side was given; `model` is the live one, if there is one."""
+    """Return a description of each side; `model` is the live one, if there is one."""
     same = "The same model turns, tools and faults on both sides"
     if model is not None:
         same = f"The same prompts, tools and faults on both sides, {model} decides anew on each"
@@ -69,7 +69,7 @@ def comparison(scenario: Scenario, sides: Sequence[Side], found: Pair) -> Render
 
 
 def said(scenario: Scenario, sides: Sequence[Side], found: Pair) -> RenderableType:
-    """Return what a live model was asked, and what it did on each side; calls are numbered as it issued them."""
+    """Return what a live model was asked, and its turns on each side; calls are numbered in issuance order."""
     lines = [Text.assemble(("asked: ", "bold"), scenario.prompt)]
     for side, evidence in zip(sides, found, strict=True):
         if isinstance(evidence, ByTurn):

@@ -1,4 +1,4 @@
-"""What is played on both sides: a pipeline, and a trip under four kinds of weather."""
+"""The scenarios played on both sides: a pipeline, and a trip under four kinds of faults."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ Rule = dict[str, Any]
 
 @dataclass(frozen=True)
 class Scenario:
-    """One piece of work and the faults it meets; played alike on every side.
+    """One piece of work and the faults it meets; the same on every side.
 
     Args:
         name: names the work in every log.
-        title: what a reader is told about it.
+        title: its description for a reader.
         faults: what the provider does wrong, for this trip only.
         mail_faults: how the next mails fail, one entry each.
-        must_complete: nothing stands in its way for good, so undoing it all is no answer.
+        must_complete: nothing stands in its way for good, so undoing everything counts as a failure.
     """
 
     name: str
@@ -53,14 +53,14 @@ class Scenario:
 
     @property
     def because(self) -> str:
-        """What the work is, in a sentence."""
+        """Its description, in a sentence."""
         if self.in_sequence:
             return "Set up the database from nothing, and let users in when all of it stands."
         return f"Reserve hotel, flight and car in {CITY}, and tell the traveller when all three are booked."
 
     @property
     def calls(self) -> list[tuple[str, dict[str, Any]]]:
-        """The calls that do it, in their order."""
+        """Its calls, in order."""
         if self.in_sequence:
             return [(name, {}) for name in self.tools]
         booked = {"trip": self.name, "city": CITY}
@@ -68,12 +68,12 @@ class Scenario:
         return [(name, mail if name == self.tools[-1] else booked) for name in self.tools]
 
     def turns(self) -> list[AIMessage]:
-        """Return what the scripted model says: every call in one turn, then the end."""
+        """Return the scripted model's turns: every call in one turn, then the end."""
         return _graph.turn(self.because, self.calls)
 
     @property
     def prompt(self) -> str:
-        """What a live model is asked."""
+        """The prompt for a live model."""
         told = "" if self.in_sequence else f" The trip is called {self.name}, the traveller is {TRAVELLER}."
         return (
             f"{self.because}{told} Call {', '.join(self.tools)}: all of them in one turn, in this order."
@@ -82,7 +82,7 @@ class Scenario:
         )
 
     def must_complete_after(self, earlier: Sequence[_turns.Call], calls: Sequence[_turns.Call]) -> bool:
-        """Whether nothing stands in the way of these calls of a live model, which has made the earlier ones."""
+        """Whether nothing stands in the way of a live model's calls, after its earlier ones."""
         wanted = dict(self.calls)
         as_asked = all(call.arguments == wanted.get(call.tool) for call in calls)
         made = [call.tool for call in (*earlier, *calls)]
@@ -90,7 +90,7 @@ class Scenario:
 
 
 def scenarios(tag: str = "") -> list[Scenario]:
-    """Return what the demo plays. `tag` tells this time from others in the same ledger."""
+    """Return the demo's scenarios. `tag` makes their names new to a ledger."""
     refused = {"kind": "flight", "when": "before", "on": "book", "times": -1}
     lost = {"kind": "flight", "when": "after", "on": "book", "times": 1}
     stuck = {"kind": "hotel", "when": "before", "on": "cancel", "times": -1}
@@ -113,8 +113,8 @@ class Side:
     """One way to run the graphs, in a world of its own.
 
     Args:
-        label: what a reader knows it by.
-        given: what its node was given.
+        label: its name for a reader.
+        given: its node's configuration.
         named: what its user is told is left over.
     """
 
@@ -132,7 +132,7 @@ class Side:
         """
         world = self.world
         for rule in scenario.faults:
-            # What a live model names its trip is its own affair; it meets the weather whatever it says.
+            # A live model chooses its trip's name; the faults strike whatever it chooses.
             world.provider.fail(**rule, trip=scenario.name if live is None else None)
         for how in scenario.mail_faults:
             world.mailbox.fail(how)
@@ -168,7 +168,7 @@ class Side:
 
 
 def stock_side(world: World) -> Side:
-    """Return the side of LangGraph's own node; nobody tells its user of anything left over."""
+    """Return the side of LangGraph's own node, which reports nothing as left over."""
     return Side(_graph.STOCK, _graph.STOCK_GIVEN, world, _graph.stock_node)
 
 
@@ -182,7 +182,7 @@ def settled_side(world: World, settlement: Settlement) -> Side:
 
 
 def transactions_of(settlement: Settlement, played: list[Scenario]) -> list[RecordedTransaction]:
-    """Return what the ledger has of these scenarios, oldest first."""
+    """Return the ledger's transactions of these scenarios, oldest first."""
     runs = {scenario.name for scenario in played}
     return [recorded for recorded in settlement.transactions() if recorded.row.run in runs]
 

@@ -18,7 +18,7 @@ _MAIL: dict[str, Literal["transient", "lost"]] = {"before": "transient", "after"
 
 @dataclass
 class Tally:
-    """How often a side's world was what, over all trials."""
+    """How often a side's world was in which state, over all trials."""
 
     label: str
     trials: int = 0
@@ -81,7 +81,7 @@ def draw(rate: float, seed: int, number: int, tag: str = "") -> Scenario:
     refused = dice.randrange(len(_KINDS))
     lasting = chances[0] < rate / 2
     if lasting:
-        # Before the others: the first rule that matches is the one that strikes.
+        # Before the others: the first matching rule strikes.
         rules.insert(0, {"kind": _KINDS[refused], "when": "before", "on": "book", "times": -1})
         if refused > 0 and chances[1] < 1 / 2:
             stuck = _KINDS[dice.randrange(refused)]

@@ -1,7 +1,7 @@
-"""What a live model did, turn by turn, and what the counterparties' logs say of each turn.
+"""A live model's turns, and what the counterparties' logs say of each.
 
-A turn is what settles together, so a turn is what is judged. What the model made of the prompt is told, not judged:
-it may ask for less than it was asked to, or for it again.
+A turn settles together, so a turn is what is judged. What the model made of the prompt is shown, not judged: it may ask
+for less than it was asked to, or ask again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Stopped = Literal["turns", "calls"]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of the model's, and what it was answered; None when it was not run."""
+    """One call of the model's, and its answer; None when it was not run."""
 
     tool: str
     arguments: dict[str, Any]
@@ -31,10 +31,10 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What the model said at one moment: a text, and calls.
+    """The model's turn: a text, and calls.
 
     Args:
-        unreadable: how many calls it made that no program can read.
+        unreadable: how many of its calls cannot be parsed.
     """
 
     at: float
@@ -44,11 +44,11 @@ class Turn:
 
     @property
     def tools(self) -> tuple[str, ...]:
-        """The tools it called and that were run, in its order."""
+        """The tools it called that were run, in order."""
         return tuple(call.tool for call in self.calls if call.answer is not None)
 
     def values(self) -> dict[str, Any]:
-        """Return it as JSON values."""
+        """Return the turn as JSON values."""
         return {
             "at": self.at,
             "text": self.text,
@@ -72,7 +72,7 @@ def turns_of(conversation: Conversation) -> list[Turn]:
 
 
 def _answers_after(messages: Iterable[BaseMessage]) -> dict[str, ToolMessage]:
-    """Return the answers up to the next turn, by their calls: a model may use its call ids again."""
+    """Return the answers up to the next turn, by call: a model may use its call ids again."""
     found: dict[str, ToolMessage] = {}
     for message in messages:
         if not isinstance(message, ToolMessage):
@@ -100,9 +100,9 @@ class ByTurn(Evidence):
     """Evidence of a conversation with a live model: each turn is judged by itself.
 
     Args:
-        turns: what the model said.
-        parts: the evidence of those turns in which it called tools.
-        stopped: the limit at which the conversation was ended, if it was.
+        turns: the model's turns.
+        parts: the evidence of the turns with tool calls.
+        stopped: the limit at which the conversation was ended, if any.
     """
 
     turns: tuple[Turn, ...] = ()
@@ -120,9 +120,9 @@ class ByTurn(Evidence):
         in_sequence: bool = False,
         stopped: Stopped | None = None,
     ) -> ByTurn:
-        """Return it from what the model said and all that was logged and named meanwhile.
+        """Build the evidence from the model's turns and everything logged and named meanwhile.
 
-        `must_complete` is asked about each turn, with the calls of earlier turns and its own.
+        `must_complete` is called for each turn, with the calls of earlier turns and its own.
         """
         acting = [turn for turn in turns if turn.tools]
         shares: list[list[Entry]] = [[] for _ in acting]
@@ -172,16 +172,16 @@ class ByTurn(Evidence):
 
     @property
     def left_over(self) -> list[Entry]:
-        """What still stands of turns of which not all does."""
+        """What is left of incomplete turns."""
         return [entry for part in self.parts for entry in part.left_over]
 
     def values(self) -> dict[str, Any]:
-        """Return all this as JSON values."""
+        """Return the evidence as JSON values."""
         return super().values() | {"turns": [turn.values() for turn in self.turns], "stopped": self.stopped}
 
 
 def _turn_of(entry: Entry, turns: Sequence[Turn]) -> int:
-    """Return the number of the turn an entry is of: the last one before it that called its tool."""
+    """Return the number of an entry's turn: the last one before it that called its tool."""
     calling = [number for number, turn in enumerate(turns) if entry.tool in turn.tools]
     before = [number for number in calling if turns[number].at <= entry.at]
     return before[-1] if before else calling[0]

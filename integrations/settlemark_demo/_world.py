@@ -62,13 +62,13 @@ class World:
         self.close()
 
     def entries(self, work: str) -> tuple[Entry, ...]:
-        """Return what all counterparties logged of one trip, or of the pipeline, in the order it happened."""
+        """Return all log entries of one trip, or of the pipeline, in order."""
         if work.startswith(PIPELINE):
             return tuple(self._steps())
         return _by_time(*self._bookings(work), *self._mails(work))
 
     def entries_since(self, moment: float) -> tuple[Entry, ...]:
-        """Return what all counterparties have logged since then, whatever it was called, in the order it happened."""
+        """Return all log entries since then, whatever their names, in order."""
         found = _by_time(*self._bookings(None), *self._mails(None), *self._steps())
         return tuple(entry for entry in found if entry.at >= moment)
 
@@ -106,7 +106,7 @@ def _by_time(*entries: Entry) -> tuple[Entry, ...]:
 
 
 def subject(trip: str) -> str:
-    """Return the subject of a trip's confirmation: by it the mail server's log tells trips apart."""
+    """Return the subject of a trip's confirmation, which identifies the trip in the mail server's log."""
     return f"Your trip {trip} is booked"
 
 

@@ -1,4 +1,4 @@
-"""What is behind a tool: the function that it runs, and the names of its arguments."""
+"""The function behind a tool, and the names of its arguments."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pydantic_ai.toolsets import ToolsetTool
 
 
 def function_of(tool: ToolsetTool[Any]) -> Callable[..., Any] | None:
-    """Return the function that a tool runs, or None: it runs elsewhere, or the framework does not tell."""
+    """Return the function that a tool runs, or None if it runs elsewhere, or is unknown."""
     found: object = getattr(schema_of(tool), "function", None)
     return cast("Callable[..., Any]", found) if callable(found) else None
 
 
 def schema_of(tool: ToolsetTool[Any]) -> object:
-    """Return what holds the function of a tool: the same object, however toolsets wrap and rename the tool."""
+    """Return the object that holds a tool's function: the same one, however toolsets wrap and rename the tool."""
     return getattr(getattr(_inner(tool), "call_func", None), "__self__", None)
 
 
@@ -25,13 +25,13 @@ def arguments_of(tool: ToolsetTool[Any]) -> Sequence[str]:
 
 
 def is_journaled(tool: ToolsetTool[Any]) -> bool:
-    """Whether the agent's durability has the tool's calls in its own journal, and answers repeated ones from there."""
+    """Whether the agent's durability journals the tool's calls itself, and answers repeated ones from there."""
     toolset: object = getattr(_inner(tool), "toolset", None)
     return type(toolset).__module__.startswith("pydantic_ai.durable_exec")
 
 
 def is_threaded(tool: ToolsetTool[Any]) -> bool:
-    """Whether a tool's function is run in a thread."""
+    """Whether a tool's function runs in a thread."""
     return getattr(_inner(tool), "is_async", True) is False
 
 

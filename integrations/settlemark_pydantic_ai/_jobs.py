@@ -16,7 +16,7 @@ from settlemark.agents import AgentRun, Declarations, Declared, Settles, Work, r
 from settlemark.hosting import Order, Park, Program, host_of
 
 Run = str | Callable[[RunContext[Any]], str]
-"""The caller's id for the job, or what tells it of a run."""
+"""The caller's id for the job, or a function that returns it for a run."""
 
 Settle = Literal["turn", "agent", "run"]
 """What settles together: the calls of a turn, all of one agent's run, or all of a job."""
@@ -25,7 +25,7 @@ _AS_CORE_SAYS: Mapping[str, Settles] = {"turn": "turn", "agent": "part", "run": 
 
 
 Who = tuple[str, int]
-"""An agent in a job, and which one of those of its name that are at work in it at a time."""
+"""An agent in a job, numbered among those of its name that are at work in it at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,10 @@ class Seated:
 
     Attributes:
         job: the caller's id.
-        who: no other one at work in it.
+        who: unique among those at work in it.
         work: what its calls belong to.
         asked: somebody was asked in it before, and what waits for the answer is open here.
-        answers: the run that asked is the one that this run goes on with.
+        answers: this run continues the run that asked.
     """
 
     job: str
@@ -54,8 +54,8 @@ class _Job:
     Attributes:
         run: what settles it.
         at_work: agents whose runs have not ended.
-        waiting: agents that go on when somebody answers, by the run whose response asks.
-        failed: what stopped an agent that has not been run again since, the first one first.
+        waiting: agents that continue when somebody answers, by the run whose response asks.
+        failed: the errors of agents that have not been run again since, in order.
     """
 
     run: AgentRun
@@ -110,12 +110,12 @@ class Jobs:
         self._lock = threading.Lock()
 
     def named(self, ctx: RunContext[Any]) -> str | None:
-        """Return the caller's id for the job of an agent's run, or None: he gave none."""
+        """Return the caller's id for the job of an agent's run, or None if there is none."""
         if self._run is None and _is_fresh(ctx.run_id):
             host_of(self.settlement).tell_once(
                 "no run",
-                "this job has no id of yours, so that after a crash only its message history can tell what it did: give"
-                " it one, run=…",
+                "this job has no id of yours, so that after a crash only its message history can tell what it did:"
+                " give it one with run=…",
             )
         return self._run(ctx) if callable(self._run) else self._run
 
@@ -125,12 +125,12 @@ class Jobs:
             return next((name for name, job in self._jobs.items() if run in job.waiting), None)
 
     def enter(self, job: str, agent: str, *, after: str | None) -> Seated:
-        """Seat an agent in a job, beside those of its name that are at work in it already.
+        """Seat an agent in a job, beside others of its name that are at work in it.
 
         Args:
             job: the caller's id.
             agent: its name.
-            after: the run whose response its history ends with; when that asked somebody, its work is gone on with.
+            after: the run whose response its history ends with; when that asked somebody, its work is continued.
         """
         with self._lock:
             found = self._jobs.get(job)
@@ -162,10 +162,10 @@ class Jobs:
     def leave(
         self, seated: Seated, error: BaseException | None, *, is_over: bool, asked_by: str | None
     ) -> Program[None]:
-        """Say that an agent's run in a job has come to its end; the last one ends the job.
+        """Record that an agent's run in a job has ended; the last one ends the job.
 
-        `is_over` is false of a run that waits for somebody, and will be gone on with: what settles with it stays open.
-        `asked_by` is the run whose response asks him.
+        `is_over` is false for a run that waits for somebody, and will be continued: what settles with it stays open.
+        `asked_by` is the run whose response asks.
 
         Raises:
             Refused, InDoubt, PartialCommit: what was to settle with it did not settle as a whole.
@@ -198,7 +198,7 @@ class Jobs:
         self._held = True
 
     def end(self, error: BaseException | None) -> Program[None]:
-        """End all jobs; one that waits for somebody stays open for his answer, unless there was an error."""
+        """End all jobs; one that waits for somebody's answer stays open, unless there was an error."""
         self._held = False
         with self._lock:
             over = [
@@ -210,7 +210,7 @@ class Jobs:
 
 
 def _is_fresh(run_id: str | None) -> bool:
-    """Whether the framework has drawn a run's id by chance; a durable workflow's is the same when it is recovered.
+    """Whether the framework has drawn a run's id at random; a durable workflow's is the same when recovered.
 
     >>> _is_fresh("trip-42:1")
     False

@@ -1,4 +1,4 @@
-"""What becomes of each call of a response: it runs its tool, waits for a person, or is answered elsewhere."""
+"""The fate of each call of a response: it runs its tool, waits for a person, or is answered elsewhere."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from pydantic_ai.toolsets import ToolsetTool
 from settlemark import Declaration, EffectClass
 
 SKIP = "skip"
-"""What the framework says of a call that was answered before."""
+"""The framework's marker for a call that was answered before."""
 
 _UNGATED = (EffectClass.READ, EffectClass.STAGED)
 
 
 class Fate(Enum):
-    """What becomes of a call."""
+    """The fate of a call."""
 
     COMES = auto()  # to its tool
-    WAITS = auto()  # for somebody outside; the framework has put it aside
+    WAITS = auto()  # for somebody outside; the framework has deferred it
     DENIED = auto()
     ANSWERED = auto()  # by somebody outside, whose answer is its result
-    ABSENT = auto()  # answered by the framework, or before
+    ABSENT = auto()  # answered by the framework, or earlier
 
 
 @dataclass(slots=True, eq=False)
 class Checked:
-    """A call whose arguments the framework has looked at.
+    """A call whose arguments the framework has validated.
 
     Attributes:
-        part: as it is to run; with other arguments than the model's, where a person gave those.
+        part: as it is to run; with a person's arguments, if given.
         arguments: as its tool will get them, or None: it cannot take them.
-        approved: a person, or something in his place, has said yes.
+        approved: a person, or something acting for one, has said yes.
         deferral: it is to wait, because of its arguments.
         over: it has its answer.
     """
@@ -55,12 +55,12 @@ class Place:
 
     Attributes:
         part: as the model issued it.
-        tool: None when there is none of this name, or it is not one of ours.
-        fate: what becomes of it.
-        checked: what the framework made of its arguments, where it has looked.
-        outcome: of one that waits, why; of one that was denied or answered, with what.
-        segment: calls with the same number run beside each other.
-        come: it has come to its tool.
+        tool: None if there is none of this name, or it is not settled.
+        fate: its fate.
+        checked: the framework's validation of its arguments, once done.
+        outcome: of a waiting call, why; of a denied or answered one, the answer.
+        segment: calls with the same number run concurrently.
+        come: it has reached its tool.
     """
 
     part: ToolCallPart
@@ -78,12 +78,12 @@ class Place:
 
     @property
     def awaited(self) -> bool:
-        """Whether it is still to come to its tool."""
+        """Whether it has still to reach its tool."""
         return self.fate is Fate.COMES and not self.come
 
     @property
     def edited(self) -> Mapping[str, Any] | None:
-        """The arguments that a person gave in place of the model's, if he did."""
+        """A person's arguments in place of the model's, if any."""
         if self.checked is None or not self.checked.approved:
             return None
         given = self.checked.part.args_as_dict()
@@ -91,13 +91,13 @@ class Place:
 
     @property
     def given(self) -> Mapping[str, Any] | None:
-        """The arguments as the tool would get the model's, where that is known."""
+        """The model's arguments as the tool would get them, if known."""
         if self.checked is not None and self.edited is None:
             return self.checked.arguments
         return None if self.tool is None else taken(self.tool, self.part)
 
     def declared(self, found: Declaration) -> Declaration:
-        """Return what its tool does, and that somebody is asked first if somebody is."""
+        """Return its tool's declaration, with a gate if somebody is asked first."""
         if self.tool is not None and self.tool.tool_def.kind == "external" and found.kind is not EffectClass.READ:
             # It happens elsewhere: nothing of it can be held back here, or undone.
             found = Declaration(found.tool, EffectClass.OPAQUE, found.scope)
@@ -112,21 +112,21 @@ def places_of(
     checked: Mapping[str, Checked],
     results: Mapping[str, Any] | None,
 ) -> list[Place]:
-    """Return the places of a response's calls, those of output tools left out, as far as the framework has told.
+    """Return the places of a response's calls, without those of output tools, as far as known.
 
     Args:
         ctx: of the run.
         parts: all calls of the response.
-        tools: those that are ours, by the names that the model knows.
-        checked: what the framework has looked at.
-        results: what it was given for the calls it had put aside; None when it has put none aside.
+        tools: the settled ones, by the names that the model knows.
+        checked: the validated calls.
+        results: the framework's results for deferred calls; None without deferred calls.
     """
     manager, segment, found = ctx.tool_manager, 0, list[Place]()
     one_by_one = manager is not None and manager.get_parallel_execution_mode() == "sequential"
     for part in parts:
         definition = None if manager is None else manager.get_tool_def(part.tool_name)
         if definition is not None and definition.kind == "output":
-            segment += 1  # what was issued before it may have to end before it begins
+            segment += 1  # calls issued before it may have to end before it begins
             continue
         tool, known = tools.get(part.tool_name), checked.get(part.tool_call_id)
         fate, outcome = _fate(part, tool, known, results)
@@ -142,7 +142,7 @@ def places_of(
 def _fate(
     part: ToolCallPart, tool: ToolsetTool[Any] | None, checked: Checked | None, results: Mapping[str, Any] | None
 ) -> tuple[Fate, Any]:
-    """Return what becomes of a call, and of one that is not to come to its tool, why."""
+    """Return a call's fate, and the reason of one that does not reach its tool."""
     if tool is None:
         return Fate.ABSENT, None
     fate, outcome = _by_kind(tool) if results is None else _by_result(results.get(part.tool_call_id, SKIP))
@@ -156,13 +156,13 @@ def _fate(
 
 
 def _by_kind(tool: ToolsetTool[Any]) -> tuple[Fate, Any]:
-    """Return what the framework makes of a call of this tool by itself."""
+    """Return a call's fate by the kind of its tool."""
     waits = {"external": CallDeferred, "unapproved": ApprovalRequired}.get(tool.tool_def.kind)
     return (Fate.COMES, None) if waits is None else (Fate.WAITS, waits())
 
 
 def _by_result(given: object) -> tuple[Fate, Any]:
-    """Return what the framework makes of a call that was put aside, with what it was given for it."""
+    """Return a deferred call's fate by its result."""
     if given == SKIP:
         return Fate.ABSENT, None
     if isinstance(given, ToolApproved):

@@ -1,4 +1,4 @@
-"""What the messages of a run say of its calls: which response issued them, and what each was answered."""
+"""Reads a run's messages: which response issued which calls, and their answers."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from pydantic_ai.messages import (
 from pydantic_ai.tools import ToolDenied
 
 Results = Mapping[str, Any]
-"""What the framework was given for calls that it had put aside, by their ids."""
+"""The framework's results for deferred calls, by their ids."""
 
 
 def issuer_of(messages: Sequence[ModelMessage], call_id: str | None) -> tuple[int, ModelResponse | None]:
-    """Return the last response of the model and where it is, if it has issued this call."""
+    """Return the model's last response and its index, if it has issued this call."""
     for index in range(len(messages) - 1, -1, -1):
         message = messages[index]
         if isinstance(message, ModelResponse):
@@ -30,7 +30,7 @@ def issuer_of(messages: Sequence[ModelMessage], call_id: str | None) -> tuple[in
 
 
 def asker(messages: Sequence[ModelMessage]) -> str | None:
-    """Return the run that the last response of the model was made in."""
+    """Return the run of the model's last response."""
     return next((found.run_id for found in reversed(messages) if isinstance(found, ModelResponse)), None)
 
 
@@ -46,7 +46,7 @@ def answered_in(messages: Sequence[ModelMessage]) -> set[str]:
 
 
 def answers_in(parts: Sequence[ModelRequestPart]) -> Results:
-    """Return what a framework has answered for calls, as results it was given for them."""
+    """Return the framework's answers for calls, as results."""
     found: dict[str, Any] = {}
     for part in parts:
         if isinstance(part, ToolReturnPart):

@@ -1,4 +1,4 @@
-"""What a tool returned, as JSON for the ledger, and back: content for a model stays what it was."""
+"""Converts a tool's result to JSON for the ledger, and back; content for a model stays unchanged."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _user_content() -> TypeAdapter[Any]:
 
 
 def pack(result: Any) -> Any:
-    """Return what is recorded of a tool's result: JSON, of whatever it returned.
+    """Return any result of a tool as JSON for the record.
 
     >>> pack(ToolReturn("done", metadata={"took": 3}))["return_value"]
     'done'
@@ -44,7 +44,7 @@ def pack(result: Any) -> Any:
 
 
 def unpack(recorded: Any) -> Any:
-    """Return what a tool had returned, as its model is told it.
+    """Return a tool's result, as its model is told it.
 
     >>> unpack(pack(ToolReturn("done"))).return_value
     'done'
@@ -64,7 +64,7 @@ def unpack(recorded: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    # What cannot be recorded has happened all the same: its text is better than none.
+    # It has happened even if it cannot be recorded: its text is better than nothing.
     return from_json(to_json(value, bytes_mode="base64", inf_nan_mode="null", fallback=str))
 
 

@@ -1,4 +1,4 @@
-"""What runs a call, and what asks about it, where the engine comes to it."""
+"""Runs a call, and asks about it, when the engine comes to it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from settlemark.hosting import approve, edit, reject, to_its_end
 from settlemark_pydantic_ai._places import Fate, Place, taken
 
 DEFERRAL = (ApprovalRequired, CallDeferred)
-"""By these a call is put aside."""
+"""The exceptions that defer a call."""
 
 
 class TimedOut(TimeoutError):
-    """A tool took longer than it may, and was left to itself: it may have acted, or may act yet.
+    """A tool exceeded its time limit, and was left running: it may have acted, or may act yet.
 
     Attributes:
-        error: what the framework makes of that: that the model is to try again.
+        error: the framework's error: the model is to try again.
     """
 
     def __init__(self, error: ModelRetry) -> None:
@@ -36,12 +36,12 @@ class Seat:
 
     Args:
         place: its place in the turn.
-        run: runs its tool, as the framework has it or with the arguments it is given; None of one that comes to none.
+        run: runs its tool, with its own arguments or given ones; None for a call that reaches no tool.
         approved: a person has said yes to it.
         threaded: the tool runs in a thread, which no cancellation reaches.
 
     Attributes:
-        own: the exception by which it put itself aside, if it did; else it is put aside for another.
+        own: the exception by which it deferred itself, if it did; else it waits for another call.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Seat:
         self._task = asyncio.current_task()
 
     async def run(self) -> Any:
-        """Run the tool as the model has issued it, or return what stands for its result."""
+        """Run the tool as the model has issued it, or return the outside answer."""
         place = self._place
         return await self._run(() if place.edited is None else (self._taken(place.part.args_as_dict()),))
 
@@ -71,7 +71,7 @@ class Seat:
                 return _outcome(self._place)
             work = _awaited(partial(self._tool, *arguments))
             if asyncio.current_task() is not self._task:
-                # Another call's task releases it: this one's context goes along.
+                # Another call's task releases it: this one's context is passed along.
                 work = self._caller.awaited(work)
             return await (to_its_end(work) if self._threaded else work)
         except DEFERRAL as control:
@@ -83,7 +83,7 @@ class Seat:
             raise
 
     async def ask(self, gate: Gate) -> Any:
-        """Return what a person has answered, or put the call aside; None where only somebody elsewhere has answered.
+        """Return a person's answer, or defer the call; None if only somebody elsewhere has answered.
 
         Raises:
             ApprovalRequired, CallDeferred: nobody has been asked.
@@ -102,9 +102,9 @@ class Seat:
         raise waits
 
     def remake(self, arguments: Mapping[str, Any]) -> tuple[Callable[[], Any], Mapping[str, Any] | None]:
-        """Return what runs the call with the arguments that a person gave, and these as its tool gets them.
+        """Return a function that runs the call with a person's arguments, and the arguments as its tool gets them.
 
-        Where the framework was given them it has put them in. Somebody else may have been first, elsewhere.
+        Arguments given to the framework are in the call already. Another process may have answered first.
 
         Raises:
             UsageError: the tool does not take them.
@@ -124,10 +124,10 @@ class Seat:
 
 
 def _outcome(place: Place) -> Any:
-    """Return what somebody outside has answered for a call.
+    """Return an outside answer for a call.
 
     Raises:
-        Exception: so has he answered.
+        Exception: the answer itself.
     """
     if place.fate is Fate.DENIED:
         raise ToolFailed(place.outcome.message)

@@ -92,7 +92,7 @@ class Settled(AbstractCapability[Any]):
         await run_async(self._jobs.end(error))
 
     def get_ordering(self) -> CapabilityOrdering:
-        """Say that it stands next to the tools: what others make of a call, it runs."""
+        """Place it next to the tools: it runs what other capabilities make of a call."""
         return CapabilityOrdering(position="innermost")
 
     async def for_run(self, ctx: RunContext[Any]) -> AbstractCapability[Any]:
@@ -113,14 +113,14 @@ class _OneRun(AbstractCapability[Any]):
     def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
         return SettlingToolset(toolset, self._turns)
 
-    # ---- what the framework makes of a call before its tool runs
+    # ---- validation of a call before its tool runs
 
     async def wrap_tool_validate(
         self,
         ctx: RunContext[Any],
         *,
         call: ToolCallPart,
-        tool_def: ToolDefinition,  # noqa: ARG002 - the framework gives it
+        tool_def: ToolDefinition,  # noqa: ARG002 - the framework's signature
         args: Any,
         handler: Any,
     ) -> Any:
@@ -129,7 +129,7 @@ class _OneRun(AbstractCapability[Any]):
         try:
             found = await handler(args)
         except Exception as error:
-            # What a validator raises to put a call aside, the framework carries out in an error of its own.
+            # The framework wraps a validator's deferral in an error of its own.
             checked.deferral = getattr(error, "deferral", None)
             raise
         checked.arguments = found
@@ -137,10 +137,10 @@ class _OneRun(AbstractCapability[Any]):
 
     async def wrap_tool_execute(
         self,
-        ctx: RunContext[Any],  # noqa: ARG002 - the framework gives it
+        ctx: RunContext[Any],  # noqa: ARG002 - the framework's signature
         *,
         call: ToolCallPart,
-        tool_def: ToolDefinition,  # noqa: ARG002 - the framework gives it
+        tool_def: ToolDefinition,  # noqa: ARG002 - the framework's signature
         args: Any,
         handler: Any,
     ) -> Any:
@@ -151,7 +151,7 @@ class _OneRun(AbstractCapability[Any]):
 
     async def handle_deferred_tool_calls(
         self,
-        ctx: RunContext[Any],  # noqa: ARG002 - the framework gives it
+        ctx: RunContext[Any],  # noqa: ARG002 - the framework's signature
         *,
         requests: DeferredToolRequests,
     ) -> DeferredToolResults | None:
@@ -209,20 +209,20 @@ class _OneRun(AbstractCapability[Any]):
 
 
 def _requests(found: Any) -> DeferredToolRequests | None:
-    """Return what somebody is asked when a run ends with that, else None."""
+    """Return the requests to somebody when a run ends with them, else None."""
     output: object = getattr(getattr(found, "data", None), "output", None)
     return output if isinstance(output, DeferredToolRequests) else None
 
 
 def _take_out(requests: DeferredToolRequests, ids: Collection[str]) -> None:
-    """Leave in what somebody is asked only what he is to answer."""
+    """Keep in the requests only what somebody is to answer."""
     requests.approvals[:] = [call for call in requests.approvals if call.tool_call_id not in ids]
     for call_id in ids:
         requests.metadata.pop(call_id, None)
 
 
 def _correct(messages: list[ModelMessage], told: Mapping[str, str]) -> None:
-    """Put in the answers of these messages what has become of calls since."""
+    """Replace answers in these messages by the calls' results by now."""
     for index, message in enumerate(messages):
         if isinstance(message, ModelRequest) and any(_id(part) in told for part in message.parts):
             messages[index] = replace(message, parts=[_corrected(part, told) for part in message.parts])

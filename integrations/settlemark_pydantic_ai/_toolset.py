@@ -18,7 +18,7 @@ from settlemark_pydantic_ai._turns import Turns
 
 
 class SettlingToolset(WrapperToolset[Any]):
-    """A toolset that has its tools called in their turns."""
+    """A toolset whose tools are called in their turns."""
 
     def __init__(self, wrapped: AbstractToolset[Any], turns: Turns) -> None:
         super().__init__(wrapped)
@@ -28,22 +28,22 @@ class SettlingToolset(WrapperToolset[Any]):
         return self if wrapped is self.wrapped else SettlingToolset(wrapped, self._turns)
 
     async def for_run(self, ctx: RunContext[Any]) -> AbstractToolset[Any]:
-        """Return it around what it wraps in this run."""
+        """Return it around the wrapped toolset of this run."""
         return self._around(await self.wrapped.for_run(ctx))
 
     async def for_run_step(self, ctx: RunContext[Any]) -> AbstractToolset[Any]:
-        """Return it around what it wraps in this step."""
+        """Return it around the wrapped toolset of this step."""
         return self._around(await self.wrapped.for_run_step(ctx))
 
     def visit_and_replace(self, visitor: Any) -> AbstractToolset[Any]:
-        """Return it around what a visitor makes of what it wraps."""
+        """Return it around a visitor's replacement of the wrapped toolset."""
         return self._around(self.wrapped.visit_and_replace(visitor))
 
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
     ) -> Any:
         """Run a tool in its turn."""
-        kept = json_text.snapshot(tool_args)  # it runs as it was issued, whatever is done to these in between
+        kept = json_text.snapshot(tool_args)  # it runs as issued, even if the arguments are changed meanwhile
 
         async def run(ctx: RunContext[Any], arguments: Mapping[str, Any] | None = None) -> Any:
             return await self.wrapped.call_tool(
@@ -99,7 +99,7 @@ class SettledToolset(WrapperToolset[Any]):
         )
 
     async def for_run(self, ctx: RunContext[Any]) -> AbstractToolset[Any]:
-        """Return what settles the tools of this run."""
+        """Return the object that settles the tools of this run."""
         return _OneRun(await self.wrapped.for_run(ctx), self._jobs, ctx)
 
 
@@ -118,12 +118,12 @@ class _OneRun(SettlingToolset):
         return found
 
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
-        """Return its tools, which it knows again under whatever names they are called."""
+        """Return its tools, and remember them, whatever their names."""
         found = await super().get_tools(ctx)
         self._known.update(_identity(tool) for tool in found.values())
         return found
 
-    async def __aexit__(self, *error: Any) -> bool | None:  # noqa: PYI036 - as the framework's own
+    async def __aexit__(self, *error: Any) -> bool | None:  # noqa: PYI036 - the framework's signature
         """End what is left of its turns."""
         try:
             return await super().__aexit__(*error)

@@ -1,4 +1,4 @@
-"""The turns of one agent run: each call acts in its place, and is answered with what became of it."""
+"""The turns of one agent run: each call acts in its place, and is answered with its outcome."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class Turns:
     """The turns of one agent run. Its methods run in the event loop of that run.
 
     Args:
-        jobs: has the job that the run is a part of.
+        jobs: has the run's job.
         ctx: of the run.
-        owns: whether a tool is one of those that are to settle.
+        owns: whether a tool is settled.
     """
 
     def __init__(self, jobs: Jobs, ctx: RunContext[Any], *, owns: Callable[[ToolsetTool[Any]], bool]) -> None:
@@ -61,7 +61,7 @@ class Turns:
         self._results: tuple[ModelResponse, Results] | None = None
 
     def work_of(self, run: str | None) -> Work:
-        """Return the work that the calls of a run belong to: after a resume it is that of the run that issued them."""
+        """Return the work of a run's calls: after a resume that of the run that issued them."""
         return self._seat_of(run).work
 
     def _seat_of(self, run: str | None) -> Seated:
@@ -72,7 +72,7 @@ class Turns:
         return found
 
     async def leave(self, error: BaseException | None, *, is_over: bool, asked_by: str | None = None) -> None:
-        """End what is left of its turns, and its part in its job.
+        """End the rest of its turns, and its part in its job.
 
         Raises:
             Refused, InDoubt, PartialCommit: what was to settle with it did not settle as a whole.
@@ -94,14 +94,14 @@ class Turns:
                 seated, error, is_over=is_over and not unheard, asked_by=self._after if unheard else asked_by
             )
 
-    # ---- what the framework says
+    # ---- reports of the framework
 
     def check(self, checked: Checked) -> None:
-        """Take note of a call whose arguments were looked at; all that run together are, before one of them runs."""
+        """Record a call whose arguments were validated; all calls that run together are, before one of them runs."""
         self._checked[checked.part.tool_call_id] = checked
 
     def over(self, call_id: str) -> None:
-        """Take note that a call is over; one that has not come to its tool was answered by somebody before it."""
+        """Record that a call is over; one that has not reached its tool was answered before it."""
         if call_id in self._checked:
             self._checked[call_id].over = True
         for number, place in enumerate(() if self._turn is None else self._turn.places):
@@ -110,12 +110,12 @@ class Turns:
                 self._turn.settling.absent(number)
 
     def unanswered(self, ids: Collection[str]) -> Collection[str]:
-        """Take note of calls that nobody has answered; return those of them that wait for no question of their own."""
+        """Record calls that nobody has answered; return those that wait for no question of their own."""
         self._unanswered = ids
         return ids if set(ids) <= self._behind else ()
 
     def answered(self, response: ModelResponse, results: dict[str, Any]) -> None:
-        """Take note of results for calls of a response that were put aside, and put in those that nobody was asked."""
+        """Record results for deferred calls of a response, and add those that nobody was asked."""
         found = (response.metadata or {}).get(MARK, {}).get("behind", ())
         self._behind.update(found)
         for call_id in found:
@@ -123,7 +123,7 @@ class Turns:
         self._results, self._outside = (response, results), ids_of(response)
 
     def asked(self, response: ModelResponse) -> Collection[str]:
-        """Return the ids of a response's calls that wait only for another one, and leave in it that they do."""
+        """Return the ids of a response's calls that wait only for another one, and mark in it that they do."""
         ids = sorted(self._behind & {part.tool_call_id for part in response.tool_calls})
         if ids:
             response.metadata = {**(response.metadata or {}), MARK: {"behind": ids}}
@@ -132,12 +132,14 @@ class Turns:
     # ---- calls
 
     async def call(self, ctx: RunContext[Any], tool: ToolsetTool[Any], run: Callable[..., Awaitable[Any]]) -> Any:
-        """Run a tool in its turn, and return what is to be told of it.
+        """Run a tool in its turn, and return its answer.
 
         `run(ctx)` runs it as the framework has it, `run(ctx, arguments)` with other arguments.
 
         Raises:
-            ToolFailed: it did not run, or was undone, or nobody knows. ApprovalRequired: it waits. Else what it raised.
+            ToolFailed: it did not run, or was undone, or its outcome is unknown.
+            ApprovalRequired: it waits.
+            BaseException: the tool's own exception.
         """
         if self._left is not None:
             raise ToolFailed(words(too_late(tool.tool_def.name, self._left, None)))
@@ -146,11 +148,11 @@ class Turns:
         if turn is self._over:
             pass  # it comes late, and is told so
         elif turn.places[number].come and turn.settling.settled:
-            # Something around it tries it again, by itself: its turn is over, and has no say in its answer any more.
+            # Something around it tries it again: its turn is over, and no longer decides its answer.
             self._again.add(ctx.tool_call_id or "")
             turn, number = self._alone(ctx, tool), 0
         elif turn.places[number].fate is not Fate.COMES:
-            turn, number = self._alone(ctx, tool), 0  # it was not known to be one of ours
+            turn, number = self._alone(ctx, tool), 0  # it was not known as a settled tool
         place = turn.places[number]
         place.come = True
         if place.part.tool_call_id in self._behind and ctx.tool_call_approved:
@@ -220,7 +222,7 @@ class Turns:
         return {part.tool_call_id: ToolApproved() for part in response.tool_calls} | dict.fromkeys(answered, SKIP)
 
     def _answers_in_the_run(self, turn: Turn) -> Results:
-        """Return what a handler has answered at once: whom it did not approve, it has denied."""
+        """Return a handler's immediate answers: a call it did not approve is denied."""
         results: dict[str, Any] = {}
         for place in turn.places:
             call_id, checked = place.part.tool_call_id, self._checked.get(place.part.tool_call_id)
@@ -231,7 +233,7 @@ class Turns:
             elif call_id not in self._unanswered:
                 results[call_id] = ToolDenied()
             else:
-                results[call_id] = place.outcome or ApprovalRequired()  # it waits on
+                results[call_id] = place.outcome or ApprovalRequired()  # it keeps waiting
         return results
 
     def _learn(self, tools: Mapping[str, ToolsetTool[Any]]) -> None:
@@ -258,7 +260,7 @@ class Turns:
         if self._jobs.settles != "turn" and self._outside == ids_of(response) and not seated.asked:
             self._refuse_answer(call.tool for call in calls if call.acts)
         if results is not None:
-            work.begin()  # it was put aside: that is found again, and gone on with
+            work.begin()  # it was deferred: it is found again, and continued
         settling = work.turn(calls, because=response.text or None, answered=answered_in(ctx.messages[:index]))
         self._turn = turn = Turn((index, ids_of(response)), settling, places)
         self._begun = True
@@ -270,7 +272,7 @@ class Turns:
         return turn
 
     def _refuse_answer(self, tools: Iterable[str]) -> None:
-        """Return when none of these tools acts: what was to settle with them is not open here.
+        """Check that none of these tools acts: what was to settle with them is not open here.
 
         Raises:
             UsageError: one does.
@@ -301,7 +303,7 @@ class Turns:
 
         Args:
             ctx: of the run.
-            going_on: what the model is told next, or None: the run is at its end.
+            going_on: the model's next messages, or None: the run is at its end.
             waits: the run ends because calls of the turn wait.
         """
         if self._results is not None:
@@ -334,7 +336,7 @@ class Turns:
             await run_async(turn.settling.finish())
 
     def begin_node(self) -> None:
-        """Take note that the framework runs a node, or runs one again: that is nothing that comes late."""
+        """Record that the framework runs a node, possibly again: its calls do not come late."""
         self._over = None
 
     async def abandon(self, error: BaseException) -> None:
@@ -343,19 +345,19 @@ class Turns:
         await end_async(abandoning, after=tasks)
 
     def _cut(self, error: BaseException | None) -> tuple[Program[None], Collection[asyncio.Task[Any]]]:
-        """Cut short what the framework has left; return what ends it, and the tasks that are to be over before."""
+        """Cancel what the framework has left; return its end, and the tasks that must be over before."""
         turn = self._turn
         if error is None or turn is None:
             return _nothing(), ()
         self._turn, self._over = None, turn
-        # The framework cuts its tasks short, too, but not before whoever is told that the run has ended returns.
+        # The framework cancels its tasks, too, but only after the caller has been told that the run ended.
         tasks = {*turn.acting, *turn.stand_ins} - {asyncio.current_task()}
         for task in tasks:
             task.cancel()
         return turn.settling.abandon(error), cast("Collection[asyncio.Task[Any]]", tasks)
 
     def corrections(self) -> dict[str, str]:
-        """Return what the model is to be told of calls whose answers are not true any more, by their ids."""
+        """Return corrections for the model, of calls whose answers have changed, by their ids."""
         found = (told for seat in self._seats.values() for told in seat.work.corrections())
         return {call.call_id: text for call, text in found if call.call_id and call.call_id not in self._again}
 

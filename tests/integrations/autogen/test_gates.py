@@ -237,7 +237,7 @@ async def test_a_question_that_was_answered_takes_no_second_answer_and_nothing_a
     await booker.run(task="answered")
     done, asked = list(world.log), len(model.requests)
 
-    with pytest.raises(UsageError, match="nobody asks about") as refused:
+    with pytest.raises(UsageError, match="there is no open question about") as refused:
         workbench.answer(question.key, approve())
     result = await booker.run(task="something new")
 
@@ -318,7 +318,7 @@ async def test_an_answer_that_nobody_asked_for_is_refused_and_the_question_stand
     await booker.run(task="go")
     questions, asked = workbench.questions, len(model.requests)
 
-    with pytest.raises(UsageError, match="nobody asks about"):
+    with pytest.raises(UsageError, match="there is no open question about"):
         workbench.answer(key, approve())
     result = await booker.run(task="well?")
 
