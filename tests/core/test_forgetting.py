@@ -48,6 +48,20 @@ def test_an_aborted_name_that_made_room_takes_the_next_key(town):
     assert len({entry for entry in log if entry[0] == "a"}) == 2
 
 
+def test_what_was_pruned_takes_no_room_from_what_is_kept(town, clock):
+    book, log = town
+    with Settlement("memory:", payloads=Payloads(retain=2), **clock.options()) as settlement:
+        settlement.run("a", lambda tx: tx.call(book, room="a"))
+        clock.advance(100 * 86_400)
+        assert settlement.prune(1, keys=1).keys == 1
+        for name in ("b", "c"):
+            settlement.run(name, lambda tx, room=name: tx.call(book, room=room))
+        before = list(log)
+        for name in ("b", "c"):
+            settlement.run(name, lambda tx, room=name: tx.call(book, room=room))  # replayed: both are kept
+        assert log == before
+
+
 def test_when_a_name_goes_too_that_is_said_once(town, caplog):
     book, _ = town
     with (

@@ -10,7 +10,8 @@ from contextvars import ContextVar
 import pytest
 
 from settlemark import InDoubt, Outcome, Retries, State, WaitTimeout, current_call, effect
-from settlemark.hosting import host_of
+from settlemark.agents import open_turn
+from settlemark.hosting import host_of, run_sync
 from settlemark.observe import Acted, Acting, Began, Ended, LostLease, Recovery, Waited
 
 INSIDE = ContextVar("inside", default=None)
@@ -277,3 +278,25 @@ def test_a_call_that_is_tried_again_is_one_act(open_settlement, witness, world, 
         tx.call(tools.book, room="1")
 
     assert witness.line() == ["begun trip-1#1", "call book", "call book: confirmed", "trip-1#1 committed"]
+
+
+def test_a_turn_that_was_suspended_and_comes_back_here_has_begun_once(seen, witness, tools):
+    class Ask(Exception):
+        """A framework's control flow: it suspends a call."""
+
+    def ask():
+        raise Ask
+
+    def turn(act):
+        batch = run_sync(open_turn(seen, "trip", run="trip", resumable=True, let_through=(Ask,)))
+        call = batch.place(host_of(seen).tools.of(tools.book), {"room": "a"}, call_id="1")
+        error = None
+        try:
+            run_sync(batch.perform(call, act, {"room": "a"}))
+        except Ask as asked:
+            error = asked
+        run_sync(batch.leave(call, error=error))
+
+    turn(ask)
+    turn(lambda: tools.book("a"))
+    assert [word for word in witness.line() if "trip#1" in word] == ["begun trip#1", "trip#1 committed"]

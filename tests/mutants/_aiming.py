@@ -33,6 +33,11 @@ class Aim:
         """The tests that fail without a mutant."""
         return [test for test, told in self.tests.items() if told["failed"]]
 
+    @property
+    def blind(self) -> list[str]:
+        """The tests that reach no line here: they read the program, or have another process run it."""
+        return [test for test, told in self.tests.items() if not told["lines"] and not told["failed"]]
+
     def at(self, mutant: Mutant, source: str, seconds: float) -> list[str]:
         """Return the tests that should notice a mutant, no more of them than take so many seconds of the processor.
 

@@ -82,8 +82,8 @@ ROOMS = (
         " test_interrupts.py test_observing.py test_answers_race.py test_gate.py test_cut_off.py test_services.py"
         " test_retention.py test_once.py test_refine.py test_cleaning_up.py test_probes_false.py test_rejected_again.py"
         " test_treasury_wire.py test_speculation_residue.py test_begun_late.py test_way.py test_claims.py test_line.py"
-        " test_early_reads.py test_plans.py test_guards.py test_deadlines.py test_closing.py test_show.py commands"
-        " agents crashes workers/test_silent.py workers/test_fenced.py",
+        " test_early_reads.py test_plans.py test_guards.py test_deadlines.py test_closing.py test_show.py test_logs.py"
+        " test_power.py test_revived.py commands agents crashes workers/test_silent.py workers/test_fenced.py",
     ),
     _core(
         "ledger", "ledger/*.py ledger/*/*.py ledger/migrations/versions/*.py",
@@ -92,9 +92,9 @@ ROOMS = (
         " test_redaction.py test_encryption.py test_payloads.py test_secrets.py test_blobs.py test_replica.py"
         " test_windows.py test_long_log.py test_order_times.py test_readonly_ledger.py test_isolation.py"
         " test_deadlines.py test_closing.py test_forking.py test_migrating.py test_shared_stores.py test_forgetting.py"
-        " test_failing.py test_aging.py test_begun_late.py test_order_times.py test_orphans.py test_cut_off.py"
-        " test_taking_up.py test_treasury_wire.py test_rewinding.py test_answers.py test_freshness.py commands crashes"
-        " workers",
+        " test_failing.py test_aging.py test_begun_late.py test_orphans.py test_cut_off.py"
+        " test_taking_up.py test_treasury_wire.py test_rewinding.py test_answers.py test_freshness.py test_logs.py"
+        " test_power.py commands crashes workers",
     ),
     _core(
         "agents", "agents/*.py", "agents test_coming_back.py", "tests/integrations/contract",

@@ -342,14 +342,14 @@ class Checkout:
         return self._struck(room, aim, tests, copy, _FIRST, room.extent) if tests else (0, "")
 
     def _strike_deeply(self, room: Room, aim: Aim, mutant: Mutant, source: str, copy: Path) -> tuple[int | None, str]:
-        """Run all cases of all tests that reach a mutant, and then the deep ones, of which that is not known."""
+        """Run all cases of all tests that reach a mutant, and then those of which it is not known what they reach."""
         with self._parsing:
-            reaching = list(dict.fromkeys(test.partition("[")[0] for test in aim.at(mutant, source, math.inf)))
+            reaching = _whole(aim.at(mutant, source, math.inf))
         if reaching:
             status, output = self._struck(room, aim, reaching, copy, self._deep, "more")
             if status != 0:
                 return status, output
-        others = [test for test in room.tests if is_deep(test)] if reaching else room.tests
+        others = [*_whole(aim.blind), *filter(is_deep, room.tests)] if reaching else room.tests
         return self._struck(room, aim, others, copy, self._deep, "more") if others else (0, "")
 
     def _struck(
@@ -411,6 +411,11 @@ class Checkout:
         for root in ROOTS:
             if (target / root).is_dir():
                 compileall.compile_dir(target / root, quiet=2, invalidation_mode=PycInvalidationMode.CHECKED_HASH)
+
+
+def _whole(tests: Iterable[str]) -> list[str]:
+    """Return tests without their cases: so all of them are run."""
+    return list(dict.fromkeys(test.partition("[")[0] for test in tests))
 
 
 def _count(score: Score, mutant: Mutant, result: WorkResult) -> None:

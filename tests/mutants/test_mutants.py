@@ -245,6 +245,14 @@ def test_what_the_quick_cases_do_not_notice_meets_all_cases_of_the_same_tests(te
     assert ran["test_limit[0]"] > ran["test_limit[2]"] > 0
 
 
+def test_a_test_that_only_reads_the_program_meets_what_the_others_do_not_notice(tested):
+    read = "def test_read():\n    assert 'return number\\n' in open('core/toy/limits.py').read()\n"
+    tested.write("test_flag.py", FLAG + read)
+    score = tested.play_tested({7})
+    assert (score.count("killed"), score.count("survived")) == (1, 0)
+    assert tested.ran()[-1] == "test_read"
+
+
 def test_a_test_that_fails_without_a_mutant_is_told_and_set_aside_until_it_passes(tested):
     tested.write("test_flag.py", FLAG + "def test_fails():\n    assert limits.unread(True)\n")
     score = tested.play_tested({5})

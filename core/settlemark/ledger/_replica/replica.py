@@ -1046,7 +1046,6 @@ class Shared:
         self._marking = threading.Lock()
         self._led = self._forking = False
         self._queue.clear()
-        self.waiting.clear()
         self._limbo = self._ear = None
         wire, self._wire = self._wire, None
         if wire is not None:
