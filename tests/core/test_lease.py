@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -128,6 +129,20 @@ def test_whose_process_has_ended_here_is_dead_at_once(watch):
     ended = subprocess.run([sys.executable, "-c", says], capture_output=True, text=True, check=True).stdout.strip()
     assert _workers.is_here(ended)
     assert watch.is_to_bury(row(worker=ended))
+
+
+@pytest.mark.parametrize("hidden", [["stat"], ["read_text"], ["stat", "read_text"]])
+def test_a_worker_has_a_name_of_its_own_however_little_its_system_tells(monkeypatch, hidden):
+    def refuse(*_, **__):
+        raise PermissionError
+
+    with monkeypatch.context() as system:
+        system.setattr(_workers, "_host", cache(_workers._host.__wrapped__))
+        for look in hidden:
+            system.setattr(Path, look, refuse)
+        names = [_workers.worker_name() for _ in range(2)]
+        known = [(_workers.is_here(name), _workers.is_gone(name)) for name in names]
+    assert (len(set(names)), known) == (2, [(True, False)] * 2)
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="this system shows no threads of others")

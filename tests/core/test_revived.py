@@ -113,6 +113,16 @@ def test_a_result_that_cannot_be_read_is_no_result_and_is_written_back_as_it_is(
     assert (revive(replace(DONE, result=None), None).kept, revive(DONE, None).unread) == (None, None)
 
 
+def test_a_handler_whose_arguments_are_gone_must_not_run():
+    @effect("reversible", scope="room:/{room}", undo=lambda room: room)
+    def book(room):
+        return room
+
+    gone = ROW._replace(arguments=Erased.of("arguments", "its key is gone"))
+    assert revive(replace(DONE, row=gone), declaration_of(book)).withheld.keys() == {"undo"}
+    assert revive(DONE, declaration_of(book)).withheld == {}
+
+
 def test_what_was_held_runs_as_it_was_recorded_and_without_its_tool_says_what_to_declare():
     @effect("irreversible", scope="mail:/{to}")
     def send(to):

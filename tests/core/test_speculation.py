@@ -69,6 +69,18 @@ def test_the_chosen_branch_commits_and_the_others_are_undone_before_it(settlemen
     assert host_of(settlement).protocol.live == {}
 
 
+def test_a_lone_branch_acts_and_is_undone_in_the_thread_of_its_caller(settlement):
+    seen = []  # what a tool of that thread alone (a connection) must be used in
+
+    @effect("reversible", scope="room:/{room}", undo=lambda room: seen.append(("undone", room, threading.get_ident())))
+    def book(room):
+        seen.append(("booked", room, threading.get_ident()))
+
+    settlement.speculate([lambda tx: tx.call(book, room="a")], lambda _results: None, name="trip")
+    here = threading.get_ident()
+    assert seen == [("booked", "a", here), ("undone", "a", here)]
+
+
 def test_branches_run_beside_each_other(settlement):
     together = threading.Barrier(4, timeout=20)
 
