@@ -12,7 +12,7 @@ import pytest
 # SystemError when a traceback that is logged meanwhile is parsed, too.
 import tests.rooms.replica  # noqa: F401
 from _pytest.doctest import DoctestModule
-from tests.extent import MORE, NAMED, divided, is_left_out
+from tests.extent import MORE, NAMED, divided, is_deep
 from tests.rooms.acts import _current
 from tests.rooms.model import Registry, declare, identity
 from tests.servers import VARIABLE, Postgres, PostgresServer, require_driver, require_own_server
@@ -41,7 +41,7 @@ _left_out = pytest.StashKey[int]()
 
 def pytest_ignore_collect(collection_path):
     """Import nothing of what has no quick tests: whole frameworks would be loaded for tests that do not run."""
-    return True if is_left_out(collection_path) else None
+    return True if not MORE and is_deep(collection_path) else None
 
 
 @pytest.hookimpl(wrapper=True)

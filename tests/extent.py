@@ -2,9 +2,9 @@
 
 `SETTLEMARK_TESTS` says which: without it the quick tests run, `more` is what CI runs, `all` is all.
 
-The quick tests leave out `DEEP`: what kills processes, starts servers and whole frameworks, or explores. Of a
-parametrized test they have a few cases, spread over all of them. Of a sweep (`sampled(n)`) `more` has one case in n:
-a fault rarely hides in one case alone.
+The quick tests leave out `DEEP`, and what is marked `deep`: what kills processes, starts servers and whole frameworks,
+or explores. Of a parametrized test they have a few cases, spread over all of them. Of a sweep (`sampled(n)`) `more` has
+one case in n: a fault rarely hides in one case alone.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -54,15 +55,17 @@ DEEP = (
     "mutants/test_mutants.py",
 )
 """Folders and files, of which the quick tests have none."""
-NAMED = "what kills processes, starts whole frameworks or explores (DEEP in tests/extent.py)"
+NAMED = "what kills processes, starts whole frameworks or explores (DEEP in tests/extent.py, and tests marked deep)"
 """What is in them, in the words in which a run says that it left them out."""
 
 _HERE = Path(__file__).parent
+_DEEP = frozenset(_HERE / deep for deep in DEEP)
 
 
-def is_left_out(path: Path) -> bool:
-    """Whether a folder or file has no quick tests: a run without arguments does not even import it."""
-    return not MORE and any(path == _HERE / deep for deep in DEEP)
+@cache
+def is_deep(path: Path) -> bool:
+    """Whether a folder or file has no quick tests."""
+    return not _DEEP.isdisjoint((path, *path.parents))
 
 
 def divided(items: Iterable[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
@@ -89,10 +92,10 @@ def _chosen(cases: list[pytest.Item]) -> list[pytest.Item]:
         found = found[:: sampled.args[0]]
     if MORE:
         return found
-    if found and any(found[0].path.is_relative_to(_HERE / deep) for deep in DEEP):
+    if found and (is_deep(found[0].path) or found[0].get_closest_marker("deep") is not None):
         return []
     last = len(found) - 1
     return [found[n * last // (CASES - 1)] for n in range(CASES)] if len(found) > CASES else found
 
 
-__all__ = ["ALL", "MORE", "NAMED", "divided", "is_left_out"]
+__all__ = ["ALL", "MORE", "NAMED", "divided", "is_deep"]

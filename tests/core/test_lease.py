@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 import time
-from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -559,9 +558,10 @@ JUDGED_BY = {
 """Every file in which somebody's silence, or death, is spoken of."""
 
 
-def found(pattern):
-    """Return the files of the core in which something stands outside of comments and docstrings."""
-    counted = Counter()
+@cache
+def statements():
+    """Return the files of the core without their comments and docstrings."""
+    texts = {}
     for path in SOURCES.rglob("*.py"):
         where = path.relative_to(SOURCES).as_posix()
         if where.startswith("testing/"):
@@ -572,8 +572,13 @@ def found(pattern):
                 node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
             ) and ast.get_docstring(node):
                 node.body[0] = ast.Pass()
-        counted[where] += len(pattern.findall(ast.unparse(tree)))
-    return {where for where, count in counted.items() if count}
+        texts[where] = ast.unparse(tree)
+    return texts
+
+
+def found(pattern):
+    """Return the files of the core in which something stands outside of comments and docstrings."""
+    return {where for where, text in statements().items() if pattern.search(text)}
 
 
 def test_every_place_that_reads_a_clock_is_listed_with_why_it_decides_about_nobody_else():

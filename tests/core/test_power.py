@@ -7,9 +7,9 @@ import sqlite3
 from contextlib import closing
 
 import pytest
+from tests.rooms.sql import SqliteWire
 
 from settlemark import InDoubt, effect
-from settlemark.ledger._sql.wire import SqliteWire
 
 TABLES = ("effect", "fence", "log")
 ENDS = {"finish", "finish_abort", "unhold", "tell_time"}

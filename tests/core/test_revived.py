@@ -5,18 +5,13 @@ from __future__ import annotations
 from dataclasses import fields, replace
 
 import pytest
+from tests.rooms.acts import CUT_OFF, SILENT
+from tests.rooms.attempt import revive
+from tests.rooms.model import Disposed
 
-from settlemark import EffectClass, Outcome, Scope, Tag, effect
-from settlemark._acts.effect import Effect
-from settlemark._acts.perform import CUT_OFF, SILENT
-from settlemark._attempt.revival import revive
-from settlemark._model.declaration import Declaration
-from settlemark._model.declare import declaration_of
-from settlemark._model.disposition import Disposed
-from settlemark.hosting import Disposition
-from settlemark.ledger import EffectRow
-from settlemark.ledger._contract import RecordedEffect
-from settlemark.ledger._payloads.unreadable import Erased
+from settlemark import Declaration, Effect, EffectClass, Erased, Outcome, Scope, Tag, effect
+from settlemark.hosting import Disposition, declaration_of
+from settlemark.ledger import EffectRow, RecordedEffect
 
 ROW = EffectRow(
     key="trip#2/3.1:call-7", name="trip", attempt=2, position=5, tool="book", kind=EffectClass.REVERSIBLE,

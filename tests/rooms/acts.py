@@ -5,6 +5,19 @@ from __future__ import annotations
 from settlemark._acts.current import _current
 from settlemark._acts.failure import Ask, Verdict
 from settlemark._acts.gate import Approval, would
+from settlemark._acts.perform import CUT_OFF, SILENT
 from settlemark._acts.requests import Pending, Recorded, Sleep, Together
 
-__all__ = ["Approval", "Ask", "Pending", "Recorded", "Sleep", "Together", "Verdict", "_current", "would"]
+__all__ = [
+    "CUT_OFF",
+    "SILENT",
+    "Approval",
+    "Ask",
+    "Pending",
+    "Recorded",
+    "Sleep",
+    "Together",
+    "Verdict",
+    "_current",
+    "would",
+]
