@@ -161,9 +161,15 @@ class Payments(Adapter):
     # ---- the tools
 
     @operation(
-        "authorize_payment", "reversible", scope="customer:/{customer}", keyed=True, window=DAY - MARGIN,
-        undo=_void, probe=_answered, check=_payable,
-    )  # fmt: skip
+        "authorize_payment",
+        "reversible",
+        scope="customer:/{customer}",
+        keyed=True,
+        window=DAY - MARGIN,
+        undo=_void,
+        probe=_answered,
+        check=_payable,
+    )
     def authorize(self, customer: str, amount: int, currency: str, order: str = "") -> dict[str, Any]:
         """Reserve an amount of a customer's money, to be captured later.
 
@@ -177,9 +183,14 @@ class Payments(Adapter):
         return self._order("authorize_payment", "authorize", body)
 
     @operation(
-        "capture_payment", "irreversible", scope="payment:/{payment}", keyed=True, window=DAY - MARGIN,
-        probe=_answered, check=_plausible,
-    )  # fmt: skip
+        "capture_payment",
+        "irreversible",
+        scope="payment:/{payment}",
+        keyed=True,
+        window=DAY - MARGIN,
+        probe=_answered,
+        check=_plausible,
+    )
     def capture(self, payment: str, amount: int, currency: str) -> dict[str, Any]:
         """Take the money of an authorized payment, all of it or a part; it leaves when this step settles.
 
@@ -192,9 +203,14 @@ class Payments(Adapter):
         return self._order("capture_payment", "capture", body, payment=payment)
 
     @operation(
-        "refund_payment", "irreversible", scope="payment:/{payment}", keyed=True, window=DAY - MARGIN,
-        probe=_answered, check=_plausible,
-    )  # fmt: skip
+        "refund_payment",
+        "irreversible",
+        scope="payment:/{payment}",
+        keyed=True,
+        window=DAY - MARGIN,
+        probe=_answered,
+        check=_plausible,
+    )
     def refund(self, payment: str, amount: int, currency: str) -> dict[str, Any]:
         """Give captured money back to the customer; it leaves when this step settles.
 

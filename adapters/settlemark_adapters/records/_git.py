@@ -90,9 +90,20 @@ class GitBackend(LogBackend):
             return None
         span = tip if head.id is None else f"{head.id}..{tip}"
         listed = self.git(
-            "log", "--first-parent", "--reverse", "-z", "--raw", "--no-abbrev", "--no-renames", "--root", "-m",
-            f"--format={_COMMIT}", span, "--", fails=head.id is not None,
-        )  # fmt: skip
+            "log",
+            "--first-parent",
+            "--reverse",
+            "-z",
+            "--raw",
+            "--no-abbrev",
+            "--no-renames",
+            "--root",
+            "-m",
+            f"--format={_COMMIT}",
+            span,
+            "--",
+            fails=head.id is not None,
+        )
         found = self._read(listed, head)
         # A branch may contain a commit through a merge, or not at all: then it is read from its beginning.
         return found if found and found[0].parent == head.id else (None if head.id is not None else found)

@@ -174,9 +174,18 @@ class View:
         texts = sa.select(changes.c.path, changes.c.text).where(changes.c.number == found.number)
         contents = {change.path: change.text for change in self._all(texts.order_by(changes.c.place))}
         return Commit(
-            found.message, found.author, found.at, contents, json.loads(found.result), found.key, found.request,
-            found.reverts, found.number, found.parent, found.id,
-        )  # fmt: skip
+            found.message,
+            found.author,
+            found.at,
+            contents,
+            json.loads(found.result),
+            found.key,
+            found.request,
+            found.reverts,
+            found.number,
+            found.parent,
+            found.id,
+        )
 
     def _one(self, query: sa.Executable) -> sa.Row[Any] | None:
         return self._connection.execute(query).first()

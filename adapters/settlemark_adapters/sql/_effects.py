@@ -149,6 +149,17 @@ def of_step(connection: sa.Connection, step: str) -> list[Done]:
 
 
 __all__ = [
-    "Claim", "Done", "KeyReused", "Recorded", "check_same", "claim", "is_known", "keep", "look", "mark_undone",
-    "metadata", "of_step", "prune",
-]  # fmt: skip
+    "Claim",
+    "Done",
+    "KeyReused",
+    "Recorded",
+    "check_same",
+    "claim",
+    "is_known",
+    "keep",
+    "look",
+    "mark_undone",
+    "metadata",
+    "of_step",
+    "prune",
+]

@@ -155,5 +155,15 @@ def _plain(value: Any) -> Any:
 
 
 __all__ = [
-    "Edit", "State", "appending", "bare", "deleting", "digest", "fitting", "marked", "putting", "replacing", "state_of",
-]  # fmt: skip
+    "Edit",
+    "State",
+    "appending",
+    "bare",
+    "deleting",
+    "digest",
+    "fitting",
+    "marked",
+    "putting",
+    "replacing",
+    "state_of",
+]

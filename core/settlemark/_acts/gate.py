@@ -187,6 +187,15 @@ def would(declaration: Declaration, arguments: Mapping[str, Any], scope: str, *,
 
 
 __all__ = [
-    "KIND", "Approval", "Approver", "Gate", "approval_of", "approve", "edit", "is_asked", "reject",
-    "rejection", "would",
-]  # fmt: skip
+    "KIND",
+    "Approval",
+    "Approver",
+    "Gate",
+    "approval_of",
+    "approve",
+    "edit",
+    "is_asked",
+    "reject",
+    "rejection",
+    "would",
+]

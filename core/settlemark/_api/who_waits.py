@@ -116,17 +116,27 @@ class Standing:
     def values(self) -> dict[str, Any]:
         """Return the transaction as JSON values."""
         return {
-            "transaction": self.transaction, "attempt": self.attempt, "run": self.run, "state": self.state.value,
-            "parked": self.parked, "since": self.since, "state_since": self.state_since, "worker": self.worker,
-            "alive": self.alive, "silent": self.silent, "ends_it": self.ends_it, "lease_left": self.lease_left,
-            "scopes": list(self.scopes), "ended": self.ended,
+            "transaction": self.transaction,
+            "attempt": self.attempt,
+            "run": self.run,
+            "state": self.state.value,
+            "parked": self.parked,
+            "since": self.since,
+            "state_since": self.state_since,
+            "worker": self.worker,
+            "alive": self.alive,
+            "silent": self.silent,
+            "ends_it": self.ends_it,
+            "lease_left": self.lease_left,
+            "scopes": list(self.scopes),
+            "ended": self.ended,
             "approvals": [one.key for one in self.asked],
             "waits": [{"holder": w.holder, "scope": w.scope, "since": w.since} for w in self.waits],
             "kept": [
                 {"tool": s.tool, "scope": s.scope, "key": s.key, "worker": s.worker, "until": s.until}
                 for s in self.kept
             ],
-        }  # fmt: skip
+        }
 
 
 def left_standing(stand: Iterable[Standing], *, run: str | None = None, since: float | None = None) -> list[Standing]:
@@ -170,8 +180,23 @@ def found(look: Look) -> tuple[list[Standing], float]:
         worker = workers.get(row.owner)
         alive = worker is not None and worker.alive
         left = None if worker is None else worker.lease_left
-        stand.append(Standing(row.name, row.attempt, row.run, recorded.state, False, row.at, None, row.owner, alive,
-                              left, (), (), ended=True))  # fmt: skip
+        stand.append(
+            Standing(
+                row.name,
+                row.attempt,
+                row.run,
+                recorded.state,
+                False,
+                row.at,
+                None,
+                row.owner,
+                alive,
+                left,
+                (),
+                (),
+                ended=True,
+            )
+        )
     return stand, look.clock()
 
 

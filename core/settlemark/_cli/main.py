@@ -28,9 +28,23 @@ from settlemark._cli.terminal import PlainGroup, say
 
 GROUP = "settlemark.commands"
 COMMANDS = (
-    show, waiting, residue, approvals, approve, reject, in_doubt, resolve, recover, export, doctor, migrate, prune,
-    check, lint, adopt,
-)  # fmt: skip
+    show,
+    waiting,
+    residue,
+    approvals,
+    approve,
+    reject,
+    in_doubt,
+    resolve,
+    recover,
+    export,
+    doctor,
+    migrate,
+    prune,
+    check,
+    lint,
+    adopt,
+)
 
 
 def _version(asked: bool) -> None:

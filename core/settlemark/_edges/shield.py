@@ -252,6 +252,17 @@ def _is_closed(frame: FrameType | None, *, hangs: bool = False) -> bool:
 
 
 __all__ = [
-    "HEADROOM", "PUT_OFF_SECONDS", "closed", "forgo_lowering", "hanging", "lifted", "locked", "lower_shield",
-    "raise_shield", "refuse_too_deep", "shielded", "strike", "unlocked",
-]  # fmt: skip
+    "HEADROOM",
+    "PUT_OFF_SECONDS",
+    "closed",
+    "forgo_lowering",
+    "hanging",
+    "lifted",
+    "locked",
+    "lower_shield",
+    "raise_shield",
+    "refuse_too_deep",
+    "shielded",
+    "strike",
+    "unlocked",
+]

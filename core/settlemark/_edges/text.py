@@ -139,6 +139,19 @@ def _an(kind: str) -> str:
 
 
 __all__ = [
-    "CALL_ID", "CAUSE", "DERIVED", "KEY", "NAME", "NAMESPACE", "PROSE", "TOOL", "VERSION", "WHO", "Most", "brief",
-    "identity", "prose", "wrong_with",
-]  # fmt: skip
+    "CALL_ID",
+    "CAUSE",
+    "DERIVED",
+    "KEY",
+    "NAME",
+    "NAMESPACE",
+    "PROSE",
+    "TOOL",
+    "VERSION",
+    "WHO",
+    "Most",
+    "brief",
+    "identity",
+    "prose",
+    "wrong_with",
+]

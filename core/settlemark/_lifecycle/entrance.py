@@ -112,10 +112,19 @@ class Entrance:
 
         def build(txn: Txn | None, number: int) -> Attempt:
             return Attempt(
-                txn, name, run, number, prefix=self._kernel.prefix,
-                payloads=self._kernel.ledger.payloads, wait=wait, hooks=hooks,
-                on_failure=on_failure, retries=retries, ask=ask, approver=approver,
-            )  # fmt: skip
+                txn,
+                name,
+                run,
+                number,
+                prefix=self._kernel.prefix,
+                payloads=self._kernel.ledger.payloads,
+                wait=wait,
+                hooks=hooks,
+                on_failure=on_failure,
+                retries=retries,
+                ask=ask,
+                approver=approver,
+            )
 
         def carry(book: Book, attempt: Attempt, recorded: RecordedTransaction | None) -> None:
             if comes_back and recorded is not None and (recorded.state is State.ABORTED or recorded.row.attempt > 1):

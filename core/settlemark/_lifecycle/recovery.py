@@ -1,10 +1,9 @@
 """Recovery: every transaction that an ended process left is brought to its end.
 
-The ledger has the protocol's state as it was: holds, claims and places in line are all still there. So nothing is
-claimed anew; an ended worker's transactions lose their owner, and any process that knows their handlers owns them and
-continues: a decision is carried out, an undo completed, a sealed transaction commits when its turn comes, an open one
-is aborted, after a grace period in which its framework may resume it. Source: the crash windows of Atomix §D.3, ARIES
-(analysis, redo, undo) at the level of effects.
+The ledger still has all holds, claims and places in line, so nothing is claimed anew. An ended worker's transactions
+lose their owner, and a process that knows their handlers continues: a decision is carried out, an undo completed, a
+sealed one commits in its turn, an open one is aborted after a grace period in which its framework may resume it.
+Source: the crash windows of Atomix §D.3, ARIES (analysis, redo, undo) at the level of effects.
 """
 
 from __future__ import annotations
@@ -51,8 +50,7 @@ class Recovery:
         self._releases = releases
         self._settling = settling
         self.keep_open = 0.0
-        # taken up by a program here, with the tickets of those who wait for the end
-        self.ending: dict[Attempt, list[Ticket]] = {}
+        self.ending: dict[Attempt, list[Ticket]] = {}  # taken up here, with the tickets of who waits for the end
         self._took_up = False
         self._first_seen: dict[int, float] = {}
         self._stuck_since: dict[str, float | None] = {}
@@ -67,9 +65,7 @@ class Recovery:
         turn: Ticket | None = None,
         beside: Beside | None = None,
     ) -> Program[Recovered]:
-        """End what ended processes have left, and return a `Recovered`; waits for no other transaction.
-
-        Work of this process that a failing store had stopped continues too.
+        """End what ended processes, or a failing store, have left, and return a `Recovered`; waits for nobody.
 
         Args:
             only: the name of the one to take up; all by default.
@@ -117,10 +113,17 @@ class Recovery:
                     report.stuck[txn.name] = missing
                     continue
                 attempt = Attempt(
-                    txn, txn.name, txn.run, txn.attempt, prefix=self._kernel.prefix,
-                payloads=self._kernel.ledger.payloads, wait=30.0,
-                    hooks=(), on_failure="abort", retries=Retries(),
-                )  # fmt: skip
+                    txn,
+                    txn.name,
+                    txn.run,
+                    txn.attempt,
+                    prefix=self._kernel.prefix,
+                    payloads=self._kernel.ledger.payloads,
+                    wait=30.0,
+                    hooks=(),
+                    on_failure="abort",
+                    retries=Retries(),
+                )
                 taken.append(self.revived(protocol, book, txn, attempt, recorded))
             for attempt in taken:
                 self.ending[attempt] = []
@@ -225,8 +228,10 @@ class Recovery:
             log.error(
                 "%s was left unfinished by a process that ended, and %s is not declared in this one: import or declare"
                 " it, or tell its successor so with aliases= or versions=; then settlement.recover()",
-                name, ", ".join(tools), extra=about(transaction=name, tools=tools),
-            )  # fmt: skip
+                name,
+                ", ".join(tools),
+                extra=about(transaction=name, tools=tools),
+            )
 
     def is_elsewhere(self, txn: Txn) -> bool:
         """Whether no program of this process has it: another process does, or one that has ended did."""

@@ -309,10 +309,27 @@ _ITEMS: Callable[[Any], Any] = vars(list)["__iter__"]
 _PARTS: Callable[[Any], Any] = vars(tuple)["__iter__"]
 _STANDARD = frozenset({dict, list, tuple, str, int, float, object, Counter, OrderedDict, defaultdict, UserDict})
 _OF_C = frozenset({types.WrapperDescriptorType, types.MethodDescriptorType, types.NoneType})
-_READERS = frozenset({
-    "__contains__", "__float__", "__format__", "__getattribute__", "__getitem__", "__index__", "__int__", "__iter__",
-    "__len__", "__missing__", "__reversed__", "__str__", "encode", "get", "items", "keys", "values",
-})  # fmt: skip
+_READERS = frozenset(
+    {
+        "__contains__",
+        "__float__",
+        "__format__",
+        "__getattribute__",
+        "__getitem__",
+        "__index__",
+        "__int__",
+        "__iter__",
+        "__len__",
+        "__missing__",
+        "__reversed__",
+        "__str__",
+        "encode",
+        "get",
+        "items",
+        "keys",
+        "values",
+    }
+)
 
 
 def _is_a_model(value: Any) -> bool:

@@ -201,6 +201,16 @@ class _Around:
 
 
 __all__ = [
-    "Acted", "Acting", "Aging", "Began", "Ended", "Event", "LostLease", "Observer", "Recovered", "Recovery", "Told",
+    "Acted",
+    "Acting",
+    "Aging",
+    "Began",
+    "Ended",
+    "Event",
+    "LostLease",
+    "Observer",
+    "Recovered",
+    "Recovery",
+    "Told",
     "Waited",
-]  # fmt: skip
+]

@@ -385,13 +385,40 @@ def _from_text(kind: type[Any], text: str) -> Any:
 _ENCODER = msgspec.json.Encoder(enc_hook=_to_text)
 _DECODER = msgspec.json.Decoder(
     tuple[
-        Begin | Split | Cancel | Unfence | Admit | Declare | Withdraw | Acted | Resumed | Released | Unhold | Undone
-        | Refine | Seal | Commit | Finish | Abort | Revert | FinishAbort | Unretry | Retract | Rebind | Revoke
-        | Reinstate | Park | Own | Bury | Advance | Leap | TellTime,
+        Begin
+        | Split
+        | Cancel
+        | Unfence
+        | Admit
+        | Declare
+        | Withdraw
+        | Acted
+        | Resumed
+        | Released
+        | Unhold
+        | Undone
+        | Refine
+        | Seal
+        | Commit
+        | Finish
+        | Abort
+        | Revert
+        | FinishAbort
+        | Unretry
+        | Retract
+        | Rebind
+        | Revoke
+        | Reinstate
+        | Park
+        | Own
+        | Bury
+        | Advance
+        | Leap
+        | TellTime,
         ...,
     ],
     dec_hook=_from_text,
-)  # fmt: skip
+)
 
 
 def encode(commands: Iterable[Command]) -> str:

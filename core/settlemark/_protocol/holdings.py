@@ -77,8 +77,25 @@ def fire(tickets: Iterable[Ticket]) -> None:
 class Hold:
     """One transaction's hold on one scope, with its counts of claims, held effects, reads and waits."""
 
-    __slots__ = ("active", "busy", "claims", "declared", "granted", "held", "last_act", "lined", "match", "path",
-                 "reading", "readings", "scope", "since", "touched", "txn", "wants")  # fmt: skip
+    __slots__ = (
+        "active",
+        "busy",
+        "claims",
+        "declared",
+        "granted",
+        "held",
+        "last_act",
+        "lined",
+        "match",
+        "path",
+        "reading",
+        "readings",
+        "scope",
+        "since",
+        "touched",
+        "txn",
+        "wants",
+    )
 
     def __init__(self, txn: Txn, scope: Scope, path: list[Node], since: int, *, declared: bool) -> None:
         self.txn = txn
@@ -114,8 +131,20 @@ def _age(hold: Hold) -> tuple[Position, int]:
 class Call:
     """One request to touch a scope: admitted, or waiting."""
 
-    __slots__ = ("admitted", "hold", "leaves", "mode", "number", "place", "returned", "scope", "since", "turned",
-                 "txn", "wanting")  # fmt: skip
+    __slots__ = (
+        "admitted",
+        "hold",
+        "leaves",
+        "mode",
+        "number",
+        "place",
+        "returned",
+        "scope",
+        "since",
+        "turned",
+        "txn",
+        "wanting",
+    )
 
     def __init__(
         self, txn: Txn, scope: Scope, mode: Mode, place: int = -1, *, turned: bool = False, leaves: int = 0

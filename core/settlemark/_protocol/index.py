@@ -94,9 +94,19 @@ class Node:
     """One segment of the trie."""
 
     __slots__ = (
-        "all_floor", "all_positions", "all_sets", "all_write", "children", "floor",
-        "key", "own_positions", "own_sets", "parent", "uses", "write",
-    )  # fmt: skip
+        "all_floor",
+        "all_positions",
+        "all_sets",
+        "all_write",
+        "children",
+        "floor",
+        "key",
+        "own_positions",
+        "own_sets",
+        "parent",
+        "uses",
+        "write",
+    )
 
     def __init__(self, key: str, parent: Node | None) -> None:
         self.key = key

@@ -188,9 +188,22 @@ class Protocol:
         """
         begin = self._parts.beginnings.begin
         return self._take(
-            c.Begin, begin if into is None else partial(begin, into=into),
-            name, run, attempt, tuple(declared), position, retry, owner, parent, group, role, guards, queues, mends,
-        )  # fmt: skip
+            c.Begin,
+            begin if into is None else partial(begin, into=into),
+            name,
+            run,
+            attempt,
+            tuple(declared),
+            position,
+            retry,
+            owner,
+            parent,
+            group,
+            role,
+            guards,
+            queues,
+            mends,
+        )
 
     def split(
         self,

@@ -56,11 +56,20 @@ class Question:
     def to_json(self) -> dict[str, Any]:
         """Return the question as JSON values."""
         return {
-            "key": self.key, "transaction": self.transaction, "attempt": self.attempt, "run": self.run,
-            "tool": self.tool, "class": self.kind, "scope": self.scope, "arguments": self.arguments,
-            "rationale": self.rationale, "since": self.since, "parked": self.parked,
-            "answer": None if self.answer is None else dict(self.answer), "answered_by": self.answered_by,
-        }  # fmt: skip
+            "key": self.key,
+            "transaction": self.transaction,
+            "attempt": self.attempt,
+            "run": self.run,
+            "tool": self.tool,
+            "class": self.kind,
+            "scope": self.scope,
+            "arguments": self.arguments,
+            "rationale": self.rationale,
+            "since": self.since,
+            "parked": self.parked,
+            "answer": None if self.answer is None else dict(self.answer),
+            "answered_by": self.answered_by,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +135,20 @@ def _question(recorded: RecordedTransaction, effect: RecordedEffect, *, parked: 
     row, said = effect.row, said_values(effect)
     answer = said if "decision" in said else None
     return Question(
-        row.key, row.name, row.attempt, recorded.row.run, row.tool, row.kind.value, row.scope,
-        json_text.decode(row.arguments), row.rationale, row.at, parked, answer,
+        row.key,
+        row.name,
+        row.attempt,
+        recorded.row.run,
+        row.tool,
+        row.kind.value,
+        row.scope,
+        json_text.decode(row.arguments),
+        row.rationale,
+        row.at,
+        parked,
+        answer,
         None if answer is None else effect.said_by,
-    )  # fmt: skip
+    )
 
 
 def asked_in(ledger: Ledger) -> list[Question]:

@@ -290,6 +290,7 @@ def _waited(recorded: RecordedTransaction) -> str:
 def as_values(recorded: RecordedTransaction) -> dict[str, Any]:
     """Return the record of a transaction as JSON values."""
     row = recorded.row
+    # Packed: a table of fields.
     return {
         "name": row.name, "attempt": row.attempt, "run": row.run, "state": recorded.state.value,
         "reason": None if recorded.reason is None else recorded.reason.value, "cause": recorded.cause,
@@ -304,6 +305,7 @@ def as_values(recorded: RecordedTransaction) -> dict[str, Any]:
 def effect_values(effect: RecordedEffect) -> dict[str, Any]:
     """Return the record of an effect as JSON values."""
     row = effect.row
+    # Packed: a table of fields.
     return {
         "position": row.position, "tool": row.tool, "class": row.kind.value, "scope": row.scope, "held": row.held,
         "key": row.key, "call_id": row.call_id, "rationale": row.rationale,
@@ -379,8 +381,17 @@ def _transactions_table(transactions: Sequence[RecordedTransaction]) -> Table:
         opened = datetime.fromtimestamp(recorded.row.at, UTC).strftime("%Y-%m-%d %H:%M:%S")
         undone = recorded.state in (State.ABORTED, State.ABORTING)
         reason = why(recorded) if undone else _standing_because(recorded)
-        add_row(table, _name(recorded), recorded.row.run, state, str(len(recorded.effects)), opened, took,
-                _waited(recorded), reason)  # fmt: skip
+        add_row(
+            table,
+            _name(recorded),
+            recorded.row.run,
+            state,
+            str(len(recorded.effects)),
+            opened,
+            took,
+            _waited(recorded),
+            reason,
+        )
     return table
 
 

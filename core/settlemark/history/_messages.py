@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple, TypeGuard, cast
 
 Role = Literal["assistant", "tool", "other"]
 
+# Packed: a table of words.
 _ROLES: dict[str, Role] = {
     "assistant": "assistant", "ai": "assistant", "aimessage": "assistant", "aimessagechunk": "assistant",
     "model": "assistant",
@@ -238,6 +239,15 @@ def _text(value: Any) -> str | None:
 
 
 __all__ = [
-    "Message", "Result", "arguments", "is_list", "is_mapping", "message", "messages_in", "seconds", "time_of",
-    "unserialized", "unserialized_within",
-]  # fmt: skip
+    "Message",
+    "Result",
+    "arguments",
+    "is_list",
+    "is_mapping",
+    "message",
+    "messages_in",
+    "seconds",
+    "time_of",
+    "unserialized",
+    "unserialized_within",
+]

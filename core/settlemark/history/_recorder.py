@@ -184,10 +184,19 @@ class Recorder:
             begun.require_open()
             time = self._clock + 1
             record = OpRecord(
-                id=str(time), agent=by.agent, read_time=begun.began, write_time=time, read_values=_plain(begun.reads),
-                planned_tool=by.tool, read_registry=dict(by.registry), preds=begun.preds, direct=True,
-                read_barrier=begun.barrier, name=begun.name, **parts,
-            )  # fmt: skip
+                id=str(time),
+                agent=by.agent,
+                read_time=begun.began,
+                write_time=time,
+                read_values=_plain(begun.reads),
+                planned_tool=by.tool,
+                read_registry=dict(by.registry),
+                preds=begun.preds,
+                direct=True,
+                read_barrier=begun.barrier,
+                name=begun.name,
+                **parts,
+            )
             if self._file is not None:
                 self._file.write(record)
             else:

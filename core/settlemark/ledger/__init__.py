@@ -58,9 +58,18 @@ def open_ledger(
     from settlemark.ledger._replica.store import SqlLedger
 
     return SqlLedger(
-        url, namespace=namespace, readonly=readonly, create=create, lease=lease, wait=wait, redaction=redaction,
-        encryption=encryption, quarantine=quarantine, monotonic=monotonic, store_clock=store_clock,
-    )  # fmt: skip
+        url,
+        namespace=namespace,
+        readonly=readonly,
+        create=create,
+        lease=lease,
+        wait=wait,
+        redaction=redaction,
+        encryption=encryption,
+        quarantine=quarantine,
+        monotonic=monotonic,
+        store_clock=store_clock,
+    )
 
 
 __all__ = [

@@ -22,13 +22,24 @@ _ADVICE = (
     (("not a database", "malformed"), "this file is something else, or damaged: name another one, or restore a backup"),
     (("i/o error",), "its disk fails, or its files were removed while it was open: see to that, then start anew"),
     (
-        ("connection refused", "could not connect", "server closed", "terminating connection", "connection failed",
-         "connection is lost", "connection is bad", "consuming input failed", "no route", "timeout expired",
-         "is the server running", "the database system is"),
+        (
+            "connection refused",
+            "could not connect",
+            "server closed",
+            "terminating connection",
+            "connection failed",
+            "connection is lost",
+            "connection is bad",
+            "consuming input failed",
+            "no route",
+            "timeout expired",
+            "is the server running",
+            "the database system is",
+        ),
         "the server is not reachable: what was open is taken up when it is back",
     ),
     (("password authentication", "no password"), "check the user and password in the URL"),
-)  # fmt: skip
+)
 
 _UNWRITABLE = ("unable to open", "readonly", "read-only", "permission denied")
 _SCHEME = "sqlite"

@@ -15,11 +15,23 @@ from settlemark.lint._values import Hole, Value, constant, joined, mixed
 from settlemark.lint._words import Act, parts_of, verb_of, word_set
 
 _CHANCE = {
-    "uuid.uuid1": "uuid", "uuid.uuid4": "uuid", "uuid.uuid6": "uuid", "uuid.uuid7": "uuid", "os.urandom": "random",
-    "email.utils.make_msgid": "random", "builtins.hash": "random", "builtins.id": "random",
-    "time.time": "clock", "time.time_ns": "clock", "time.monotonic": "clock", "time.monotonic_ns": "clock",
-    "time.perf_counter": "clock", "time.strftime": "clock", "time.localtime": "clock", "time.gmtime": "clock",
-}  # fmt: skip
+    "uuid.uuid1": "uuid",
+    "uuid.uuid4": "uuid",
+    "uuid.uuid6": "uuid",
+    "uuid.uuid7": "uuid",
+    "os.urandom": "random",
+    "email.utils.make_msgid": "random",
+    "builtins.hash": "random",
+    "builtins.id": "random",
+    "time.time": "clock",
+    "time.time_ns": "clock",
+    "time.monotonic": "clock",
+    "time.monotonic_ns": "clock",
+    "time.perf_counter": "clock",
+    "time.strftime": "clock",
+    "time.localtime": "clock",
+    "time.gmtime": "clock",
+}
 _BY_LAST_NAME = {
     "uuid4": "uuid",
     "uuid1": "uuid",

@@ -48,6 +48,7 @@ _NOUNS = frozenset(
 )
 ACTS_FOR_SURE = frozenset({Act.SEND, Act.PAY, Act.DELETE})
 
+# Packed: a table of words.
 INVERSES: dict[str, tuple[str, ...]] = {
     "book": ("cancel", "unbook", "release"), "reserve": ("cancel", "release", "free", "unreserve"),
     "create": ("delete", "remove", "destroy", "drop"), "make": ("delete", "remove", "cancel"),
@@ -239,6 +240,21 @@ def _made_of(verb: str, noun: str) -> bool:
 
 
 __all__ = [
-    "ACTS_FOR_SURE", "COMPUTED", "FREE_TEXT", "INVERSES", "PATHS", "STRONG", "Act", "counterpart", "inverse_of",
-    "is_address", "is_free_text", "is_secret", "nouns_of", "parts_of", "singular", "verb_of", "word_set",
-]  # fmt: skip
+    "ACTS_FOR_SURE",
+    "COMPUTED",
+    "FREE_TEXT",
+    "INVERSES",
+    "PATHS",
+    "STRONG",
+    "Act",
+    "counterpart",
+    "inverse_of",
+    "is_address",
+    "is_free_text",
+    "is_secret",
+    "nouns_of",
+    "parts_of",
+    "singular",
+    "verb_of",
+    "word_set",
+]

@@ -155,6 +155,7 @@ def _with_effects(ledger: Ledger, decisions: deque[RecordedTransaction], batch: 
 
 def _decision(recorded: RecordedTransaction) -> dict[str, Any]:
     row = recorded.row
+    # Packed, here and below: tables of fields.
     return {
         "line": "decision", "transaction": row.name, "attempt": row.attempt, "run": row.run,
         "state": recorded.state.value, "reason": None if recorded.reason is None else recorded.reason.value,

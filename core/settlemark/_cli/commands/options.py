@@ -157,6 +157,17 @@ def operating(given: str | None, namespace: str, module: str | None) -> Generato
 
 
 __all__ = [
-    "WAIT_SECONDS", "AsJson", "AsTable", "LedgerName", "Module", "Namespace", "declared_in", "ledger_url", "named_url",
-    "operating", "reading", "seen", "since_when",
-]  # fmt: skip
+    "WAIT_SECONDS",
+    "AsJson",
+    "AsTable",
+    "LedgerName",
+    "Module",
+    "Namespace",
+    "declared_in",
+    "ledger_url",
+    "named_url",
+    "operating",
+    "reading",
+    "seen",
+    "since_when",
+]

@@ -23,11 +23,33 @@ LEAST_FREE = 256 << 20
 LARGEST_WAL = 64 << 20
 
 _WAL = 2  # the 19th and 20th byte of a database that is in WAL mode
-_NETWORK = frozenset({
-    "nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre", "beegfs", "gpfs", "ocfs2",
-    "gfs2", "vboxsf", "virtiofs", "fuse.sshfs", "fuse.glusterfs", "fuse.s3fs", "fuse.gcsfuse", "fuse.rclone",
-    "fuse.vmhgfs-fuse", "fuse.ceph",
-})  # fmt: skip
+_NETWORK = frozenset(
+    {
+        "nfs",
+        "nfs4",
+        "cifs",
+        "smb3",
+        "smbfs",
+        "9p",
+        "afs",
+        "ceph",
+        "glusterfs",
+        "lustre",
+        "beegfs",
+        "gpfs",
+        "ocfs2",
+        "gfs2",
+        "vboxsf",
+        "virtiofs",
+        "fuse.sshfs",
+        "fuse.glusterfs",
+        "fuse.s3fs",
+        "fuse.gcsfuse",
+        "fuse.rclone",
+        "fuse.vmhgfs-fuse",
+        "fuse.ceph",
+    }
+)
 _IN_MEMORY = frozenset({"tmpfs", "ramfs"})
 _NO_BARRIER = frozenset({"nobarrier", "barrier=0"})
 _SYNCHRONOUS = {0: "OFF", 1: "NORMAL", 2: "FULL", 3: "EXTRA"}

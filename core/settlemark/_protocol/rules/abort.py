@@ -107,9 +107,19 @@ class Aborts:
         """Begin the next attempt in the old one's place, with its holds as declared holds."""
         board = self._board
         again = Txn(
-            board.next_serial(), txn.name, txn.run, txn.attempt + 1, txn.position, retry=True, owner=txn.owner,
-            parent=txn.parent, group=txn.group, role=txn.role, guards=txn.guards, queues=txn.queues,
-        )  # fmt: skip
+            board.next_serial(),
+            txn.name,
+            txn.run,
+            txn.attempt + 1,
+            txn.position,
+            retry=True,
+            owner=txn.owner,
+            parent=txn.parent,
+            group=txn.group,
+            role=txn.role,
+            guards=txn.guards,
+            queues=txn.queues,
+        )
         txn.successor = again
         if board.chronicle is not None:
             board.chronicle.began(again)

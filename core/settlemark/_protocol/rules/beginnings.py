@@ -70,9 +70,20 @@ class Beginnings:
         if role:
             position = (position[0], position[1] + LAST)  # after everything that works under it
         txn = into or Txn(
-            PLANNED, name, run, attempt, position, retry=retry, owner=owner, parent=parent, group=group,
-            role=role, guards=Guards(*guards), queues=queues, mends=mends,
-        )  # fmt: skip
+            PLANNED,
+            name,
+            run,
+            attempt,
+            position,
+            retry=retry,
+            owner=owner,
+            parent=parent,
+            group=group,
+            role=role,
+            guards=Guards(*guards),
+            queues=queues,
+            mends=mends,
+        )
         txn.id, txn.position, txn.owner = board.next_serial(), position, owner
         txn.since = board.time
         board.enter(txn)

@@ -85,6 +85,7 @@ class SqlBook:
         written: how many changes were recorded.
     """
 
+    # Packed, here and below: tables of names and columns.
     __slots__ = (
         "_blobs", "_connection", "_namespace", "_otherwise", "_payloads", "_rows", "_watch", "behind", "looked",
         "named", "plainly", "worker", "written",

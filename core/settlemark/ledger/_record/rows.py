@@ -19,6 +19,7 @@ from settlemark.ledger._sql.wire import Row
 
 def transaction_values(namespace: str, row: TransactionRow) -> dict[str, Any]:
     """Return the columns of a transaction that has begun."""
+    # Packed: a table of columns, to be compared with `tables` at a glance.
     return {
         "namespace": namespace, "name": row.name, "attempt": row.attempt, "run": row.run, "state": row.state.value,
         "epoch": row.epoch, "ordinal": row.ordinal, "owner": row.owner, "reason": None,
@@ -51,6 +52,7 @@ def state_values(namespace: str, change: StateChange) -> dict[str, Any]:
 
 def effect_values(namespace: str, row: EffectRow) -> dict[str, Any]:
     """Return the columns of an effect's intent."""
+    # Packed: a table of columns, to be compared with `tables` at a glance.
     return {
         "namespace": namespace, "key": row.key, "name": row.name, "attempt": row.attempt, "position": row.position,
         "tool": row.tool, "kind": row.kind.value, "scopes": row.scopes, "held": row.held, "call_id": row.call_id,
@@ -88,9 +90,19 @@ def transaction_in(row: Row) -> RecordedTransaction:
     begun = TransactionRow(name, attempt, run, State(state), epoch, ordinal, owner, opened)
     cause, link, waits_for, waits_on = rest
     return RecordedTransaction(
-        begun, begun.state, epoch, Reason(reason) if reason else None, settled, sealed_at=sealed, decided_at=decided,
-        waits=_waits_in(waits), cause=cause, link=link, waits_for=waits_for, waits_on=waits_on,
-    )  # fmt: skip
+        begun,
+        begun.state,
+        epoch,
+        Reason(reason) if reason else None,
+        settled,
+        sealed_at=sealed,
+        decided_at=decided,
+        waits=_waits_in(waits),
+        cause=cause,
+        link=link,
+        waits_for=waits_for,
+        waits_on=waits_on,
+    )
 
 
 def _waits_in(text: str | None) -> tuple[Waited, ...]:

@@ -54,6 +54,7 @@ def _reads(reads: dict[Scope, int]) -> list[Any]:
 def _txn_image(txn: Txn, versions: Versions) -> dict[str, Any]:
     low, late = versions.standing(txn)
     detail = {key: {"s": v.text} if isinstance(v, Scope) else v for key, v in txn.detail.items()}
+    # Packed: a table of fields.
     return {
         "id": txn.id, "since": txn.since, "moved": txn.moved,
         "owner": txn.owner, "parent": txn.parent, "group": txn.group, "role": txn.role,
