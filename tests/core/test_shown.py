@@ -535,13 +535,13 @@ def test_who_was_forked_is_told_so_without_the_password(postgres, logged):
     url = postgres.create_database()
     url = f"{url}{'&' if '?' in url else '?'}sslpassword=hunter2"
     with Settlement(url) as settlement:
-        origin, here = host_of(settlement).ledger._shared.origin, host_of(settlement).ledger._shared.origin._generation
-        origin._generation = -1
+        origin = host_of(settlement).ledger._shared.origin
+        origin.is_elsewhere = True
         with pytest.raises(LedgerError, match="forked") as caught:
             settlement.run("a", lambda tx: tx.call(reserve, hotel="Ada", note=""))
         assert "hunter2" not in texts_of(caught.value)
         assert "hunter2" not in repr(settlement)
-        origin._generation = here
+        origin.is_elsewhere = False
     assert "hunter2" not in "".join(logged())
 
 

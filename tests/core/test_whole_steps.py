@@ -40,8 +40,8 @@ class Failing:
         self.ledger, self.at, self.fault = ledger, at, fault
         self.writes, self.steps = 0, 0
         self.wrong = []
-        self._take, self._write = ledger._take, ledger.book.write
-        ledger._take, ledger.book.write = self.take, self.write
+        self._now, self._write = ledger.now, ledger.book.write
+        ledger.now, ledger.book.write = self.now, self.write
 
     def write(self, changes):
         self._write(changes)
@@ -49,14 +49,14 @@ class Failing:
         if self.writes == self.at:
             raise self.fault
 
-    def take(self, step, *, told):
+    def now(self, step, *, told=True):
         def looking(protocol, book):
             before.append(whole(self.ledger))
             return step(protocol, book)
 
         before, written = [], self.writes
         try:
-            return self._take(looking, told=told)
+            return self._now(looking, told=told)
         finally:
             if written < self.at <= self.writes:
                 self.steps += 1

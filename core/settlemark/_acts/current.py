@@ -76,9 +76,9 @@ class CurrentCall:
         if self._inside is not None:
             self._inside.over = True
 
-    def _calls(self) -> None:
-        """Note that the tool is called, perhaps again: the calls made inside an earlier run are expected anew."""
-        if self._inside is not None:
+    def _calls(self, effect: Effect) -> None:
+        """Note that the effect's tool is called, perhaps again: what an earlier run called inside is expected anew."""
+        if self._inside is not None and self._inside.effect is effect:
             self._inside.calls_again()
 
     def _begun(self) -> CurrentCall:

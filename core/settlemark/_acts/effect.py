@@ -141,7 +141,7 @@ class Effect:
             return
 
     def plain_result(self) -> Any:
-        """Return the result as plain data, for handlers and for the ledger."""
+        """Return the result as plain data, for handlers."""
         if self.kept is not None:
             return json_text.snapshot(self.kept[0])
         if self.pack is None or self.stored or self.result is None:

@@ -122,8 +122,7 @@ def perform(
     while True:
         if waited:
             yield from ours()
-        if current.effect is effect:
-            current._calls()  # noqa: SLF001 - the calls made inside the tool are expected anew
+        current._calls(effect)  # noqa: SLF001 - the calls made inside the tool are expected anew
         act: Act | None = None
         try:
             act = Act(run.fresh() if isinstance(run, Frozen) else run, {}, current, final)

@@ -104,11 +104,12 @@ class Toolbox:
         """
         if call_id is not None:
             call_id = identity(call_id, f"the id of a call of {declaration.tool}", CALL_ID)
-        self._withhold(declaration)
+        if declaration.redact:
+            self._withhold(declaration)
         scopes = declaration.scopes(arguments)
         if declaration.scope is None and declaration.kind is EffectClass.OPAQUE:
             scopes = (Scope.parse(f"run:/{escape(run)}"), *scopes)
-        bound = self._ledger.protocol.changes
+        bound = self._ledger.protocol.tools.changes
         return Effect(declaration, scopes, arguments, run_tool, call_id=call_id, bound=bound)
 
     def remade(self, effect: Effect, arguments: Mapping[str, Any], *, run: str) -> Effect:

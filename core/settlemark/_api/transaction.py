@@ -193,9 +193,11 @@ class _Face:
             # The call runs with the recorded arguments, whatever its caller, or an earlier try, changes meanwhile.
             args, kwargs = json_text.snapshot(args), json_text.snapshot(kwargs)
             run = Frozen(function, args, kwargs)
-        effect = self._host.tools.effect_of(declaration, declaration.arguments(args, kwargs), run, run=self.run)
+        effect = self._host.tools.effect_of(
+            declaration, declaration.arguments(args, kwargs), run, run=self._attempt.run
+        )
         # Not a method of this face: the transaction's record must not keep the face alive, see `__del__`.
-        effect.remake = partial(self._host.tools.remade, run=self.run)
+        effect.remake = partial(self._host.tools.remade, run=self._attempt.run)
         with self._host.driver.kernel.local:
             self._attempt.place(effect, self._part.numbering)
         return effect

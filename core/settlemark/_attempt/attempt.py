@@ -203,12 +203,6 @@ class Attempt:
             if same or other[: len(path)] == path:
                 self.expected.discard(other)
 
-    def calls_again(self, effect: Effect) -> None:
-        """Note that the tool of an effect is called: what it called within an earlier time is to be asked for again."""
-        if effect.called and effect.path:
-            self.expect(effect.path)
-        effect.called += 1
-
     def sees(self, scopes: Iterable[Scope]) -> None:
         """Note that these were read, as what is still expected has left them."""
         for path in list(self.expected):
@@ -320,7 +314,7 @@ class Attempt:
         """
         came = self.in_order() if self.live.guards.ordered else self.effects.values()
         held = [effect for effect in came if effect.held and effect.outcome is not Outcome.DROPPED]
-        return leaving_order(held, lambda effect: Held(effect.leaves, effect.scopes))
+        return leaving_order(held, lambda effect: Held(effect.leaves, effect.scopes)) if held else []
 
     def add(self, effect: Effect) -> None:
         """Take an effect in."""
@@ -332,7 +326,9 @@ class Attempt:
 
     def must_hold(self, effect: Effect) -> bool:
         """Whether an effect waits for the commit, whatever its turn says."""
-        return self.is_held(effect.declaration) or (self.live.guards.ordered and self.behind_held(effect))
+        if self.is_held(effect.declaration):
+            return True
+        return bool(self.held_scopes) and self.live.guards.ordered and self.behind_held(effect)
 
     def is_held(self, declaration: Declaration) -> bool:
         """Whether the effects of a tool wait for the commit here."""
@@ -341,8 +337,6 @@ class Attempt:
 
     def behind_held(self, effect: Effect) -> bool:
         """Whether an effect overlaps an earlier held one of its own, and so must be held too."""
-        if not self.held_scopes:
-            return False
         earlier = [scope for scope, path in self.held_scopes.items() if path < effect.path]
         return any(ours.overlaps(held) for ours in effect.scopes for held in earlier)
 
@@ -454,7 +448,7 @@ class Attempt:
     def outcome(self, effect: Effect, at: float) -> OutcomeChange:
         """Return the change that records what is known of an effect."""
         try:
-            result = effect.plain_result()
+            result = effect.plain_result() if effect.kept is None else effect.kept[0]
         except Exception as error:  # a result that cannot be told must not keep its outcome from the record
             result = f"{type(effect.result).__name__} ({type(error).__name__} when it was to be recorded)"
         text = None if result is None else json_text.encode_result(result)
@@ -536,7 +530,10 @@ class Inside:
 
     def calls_again(self) -> None:
         """Note that the tool is called: what it called within, before, is to be asked for again."""
-        self.attempt.calls_again(self.effect)
+        effect = self.effect
+        if effect.called and effect.path:
+            self.attempt.expect(effect.path)
+        effect.called += 1
 
 
 @dataclass(slots=True, eq=False)

@@ -103,7 +103,8 @@ class Unfinished(SettlemarkError):
     )
 
 
-_PLAIN = frozenset({type(None), str, int, float, bool, bytes, dict, list, tuple})
+PLAIN = frozenset({type(None), str, int, float, bool, bytes, dict, list, tuple})
+"""Types of answers that are no work yet to be done."""
 
 
 def is_lazy_function(function: object) -> bool:
@@ -122,7 +123,7 @@ def is_lazy_function(function: object) -> bool:
 
 def is_awaited(answer: object) -> bool:
     """Whether an answer must be awaited."""
-    return _kind(answer) not in _PLAIN and inspect.isawaitable(answer)
+    return _kind(answer) not in PLAIN and inspect.isawaitable(answer)
 
 
 def done(answer: _T, function: object) -> _T:
@@ -132,7 +133,7 @@ def done(answer: _T, function: object) -> _T:
         Unfinished: the answer is a generator, another iterator, or a context manager that nobody has entered.
     """
     kind = _kind(answer)
-    if kind in _PLAIN or not isinstance(answer, (*_LAZY, Iterator, AsyncIterator)) or isinstance(answer, IOBase):
+    if kind in PLAIN or not isinstance(answer, (*_LAZY, Iterator, AsyncIterator)) or isinstance(answer, IOBase):
         return answer
     raise unfinished(kind.__name__, function)
 
@@ -217,4 +218,4 @@ class Through:
             raise GeneratorExit from error
 
 
-__all__ = ["STOPS", "Ended", "Through", "awaited_to_its_end", "ended", "outcome_of", "stopped", "through"]
+__all__ = ["PLAIN", "STOPS", "Ended", "Through", "awaited_to_its_end", "ended", "outcome_of", "stopped", "through"]

@@ -13,6 +13,7 @@ Source: Trio's protection of its internals from `KeyboardInterrupt`, which reads
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -47,6 +48,7 @@ _closed: set[CodeType] = set()
 _lifted: set[CodeType] = set()
 _hanging: set[CodeType] = set()
 _put_off: dict[int, float] = {}
+_main = threading.main_thread().ident
 _depth = 0
 _locks = 0
 _forgone: list[None] = []
@@ -104,14 +106,15 @@ def refuse_too_deep() -> None:
 def raise_shield() -> bool:
     """Defer signals, in the main thread, until a matching `lower_shield`; return whether they are deferred."""
     global _depth  # noqa: PLW0603 - there is one main thread
-    if threading.get_ident() != _main():
+    if threading.get_ident() != _main:
         return False
     for number in _SIGNALS:
         handler = _getsignal(number)
         if type(handler) is not _Deferring and callable(handler):
             with suppress(ValueError):  # a subinterpreter has no signals
                 _signal(number, _Deferring(handler))
-    _take_forgone()
+    if _forgone:
+        _take_forgone()
     _depth += 1  # after the handlers are wrapped: a signal before this line has interrupted nothing
     return True
 
@@ -121,12 +124,13 @@ def lower_shield() -> None:
     """Undo one `raise_shield`, and deliver deferred signals unless the caller is shielded too."""
     global _depth  # noqa: PLW0603
     _depth -= 1
-    _take_forgone()
+    if _forgone:
+        _take_forgone()
     try:
         if _put_off and not _is_closed(sys._getframe(2)):  # noqa: SLF001 - the frames tell
             strike()
     finally:
-        if _depth == 0 and threading.get_ident() == _main():
+        if _depth == 0 and threading.get_ident() == _main:
             _unwrap()
 
 
@@ -137,7 +141,7 @@ def forgo_lowering() -> None:
     The garbage collector may call this in any thread and between any two instructions.
     """
     _forgone.append(None)
-    if threading.get_ident() == _main() and not _is_closed(sys._getframe(1).f_back):  # noqa: SLF001 - as above
+    if threading.get_ident() == _main and not _is_closed(sys._getframe(1).f_back):  # noqa: SLF001 - as above
         _take_forgone()
         if _depth == 0:
             _unwrap()
@@ -168,7 +172,7 @@ def strike() -> None:
     Raises:
         BaseException: a signal handler's exception.
     """
-    if threading.get_ident() != _main():
+    if threading.get_ident() != _main:
         return
     while _put_off:
         number, _ = _put_off.popitem()
@@ -211,7 +215,7 @@ def _handle(number: int, frame: FrameType | None) -> None:
 
 def _send_again(number: int) -> None:
     """Send a signal again until it is delivered: when the shield is lowered, no code of settlemark may be running."""
-    main = _main()
+    main = _main
     while number in _put_off and main is not None:
         time.sleep(AGAIN_SECONDS)
         if number in _put_off and type(_getsignal(number)) is _Deferring:
@@ -222,19 +226,24 @@ def _send_again(number: int) -> None:
 def locked() -> None:
     """Note that this thread holds an engine lock: no signal is delivered here until `unlocked`."""
     global _locks  # noqa: PLW0603 - there is one main thread
-    if threading.get_ident() == _main():
+    if threading.get_ident() == _main:
         _locks += 1
 
 
 def unlocked() -> None:
     """Note that this thread has released the engine lock."""
     global _locks  # noqa: PLW0603
-    if threading.get_ident() == _main():
+    if threading.get_ident() == _main:
         _locks -= 1
 
 
-def _main() -> int | None:
-    return threading.main_thread().ident
+def _enter_child() -> None:
+    global _main  # noqa: PLW0603 - there is one main thread: in a forked child the one that forked
+    _main = threading.get_ident()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_enter_child)
 
 
 def _is_closed(frame: FrameType | None, *, hangs: bool = False) -> bool:

@@ -79,6 +79,8 @@ def identity(
     >>> identity("trip-42", "a transaction's name")
     'trip-42'
     """
+    if type(text) is str and text.isascii() and len(text) <= most.characters and text.isprintable() and text.strip():
+        return text  # the common case, told by one look
     wrong = wrong_with(text, most)
     if wrong is None and isinstance(text, str):
         return text if type(text) is str else str.__str__(text)

@@ -108,7 +108,7 @@ class Undoing:
         `beside` runs a program beside this one.
         """
         interrupted: BaseException | None = None
-        while self._kernel.protocol.has_aborted:
+        while self._kernel.protocol.board.aborted:
             with self._kernel.local as protocol:
                 aborted = protocol.take_aborted(1)  # a handler that hangs leaves the others to other programs
                 if beside is not None:

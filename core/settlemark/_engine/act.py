@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -46,21 +47,25 @@ class Acting:
         calls = yield from self._admission.admit(attempt, txn, effect, Mode.READ)
         try:
             live = (yield from self._freshness.look(attempt, effect)) if txn.guards.current else None
-            result = yield from self._perform(attempt, effect, let_through)
+            result = yield from self._perform(attempt, txn, effect, let_through)
             if live is not None:
                 attempt.live_reads.setdefault(live.what, live)
             return result
         finally:
             self._kernel.ledger.later(lambda protocol, _book: returned(protocol, calls, happened=True))
 
-    def _perform(self, attempt: Attempt, effect: Effect, let_through: tuple[type[BaseException], ...]) -> Program[Any]:
+    def _perform(
+        self, attempt: Attempt, txn: Txn, effect: Effect, let_through: tuple[type[BaseException], ...]
+    ) -> Program[Any]:
         if attempt.asks is None:
-            return self._try(attempt, effect, let_through)
-        once = partial(self._try, attempt, effect, let_through)
-        ours = partial(self._kernel.still_ours, attempt.live)
+            return self._try(attempt, txn, effect, let_through)
+        once = partial(self._try, attempt, txn, effect, let_through)
+        ours = partial(self._kernel.still_ours, txn)
         return self._kernel.asking_of_failures(attempt, effect, once, ours, held=False, let_through=let_through)
 
-    def _try(self, attempt: Attempt, effect: Effect, let_through: tuple[type[BaseException], ...]) -> Program[Any]:
+    def _try(
+        self, attempt: Attempt, txn: Txn, effect: Effect, let_through: tuple[type[BaseException], ...]
+    ) -> Program[Any]:
         current = attempt.current(effect)
         performing = perform(
             effect,
@@ -68,7 +73,7 @@ class Acting:
             current,
             attempt.retries,
             self._probing,
-            partial(self._kernel.still_ours, attempt.live),
+            partial(self._kernel.still_ours, txn),
             retry_failures=attempt.on_failure == "retry",
             final=False,
             let_through=let_through,
@@ -109,11 +114,13 @@ class Acting:
             raise
         called = effect.called
         try:
-            result = yield from self._perform(attempt, effect, let_through)
+            result = yield from self._perform(attempt, txn, effect, let_through)
             if effect.called == called:
                 attempt.keep(effect.path)  # its counterparty knew of it
-            with asked_for(self._kernel, attempt.name):
-                refined = _refined(effect)
+            refined: list[Scope] = []
+            if effect.declaration.refine is not None:
+                with asked_for(self._kernel, attempt.name):
+                    refined = _refined(effect.declaration.refine, effect.result)
         except GeneratorExit:
             raise
         except BaseException as error:
@@ -121,7 +128,8 @@ class Acting:
                 effect.outcome = Outcome.SUSPENDED
             yield from self._come_back(attempt, txn, effect, [])
             raise
-        self._freshness.after_writing(attempt, effect)
+        if attempt.live_reads:
+            self._freshness.after_writing(attempt, effect)
         yield from self._come_back(attempt, txn, effect, refined)
         return result
 
@@ -181,19 +189,17 @@ class Acting:
                 outside.append(error)
         elif txn.state is not State.OPEN:
             yield from self._kernel.step(lambda _protocol, _book: None)  # it is noted by then
-        yield from self._undoing.tidy()
+        if self._kernel.protocol.board.aborted:
+            yield from self._undoing.tidy()
         if told.outcome is Outcome.UNKNOWN:
             self._probing.doubt()
         if outside:
             raise outside[0]
 
 
-def _refined(effect: Effect) -> list[Scope]:
-    """Return what the effect's result says it really touched; empty when there is nothing to say."""
-    refine = effect.declaration.refine
-    if refine is None:
-        return []
-    found = through(refine, effect.result)
+def _refined(refine: Callable[..., Any], result: Any) -> list[Scope]:
+    """Return what an effect's result says it really touched; empty when there is nothing to say."""
+    found = through(refine, result)
     texts = (found,) if isinstance(found, str | Scope) else tuple(found)
     return [Scope.parse(text) for text in texts]
 

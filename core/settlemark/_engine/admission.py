@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 from settlemark._acts.effect import Effect
 from settlemark._acts.perform import Program
 from settlemark._acts.requests import Act
@@ -16,9 +14,7 @@ from settlemark._model.effect_class import Outcome
 from settlemark._protocol.holdings import Blocked, Call, Mode, Ticket, Txn
 from settlemark._protocol.protocol import Protocol
 from settlemark._protocol.states import State, Tag
-from settlemark.ledger._contract import Book, Step
-
-T = TypeVar("T")
+from settlemark.ledger._contract import Book
 
 
 class Admission:
@@ -41,7 +37,7 @@ class Admission:
         calls = [Call(txn, scope, mode, place, turned=turned, leaves=effect.leaves) for scope in effect.scopes]
         tool = effect.declaration
         planned = None if effect.bound is None else (tool.tool, tool.signature, effect.bound)
-        deadline = Deadline(attempt.wait)
+        deadline: Deadline | None = None
 
         def admit(protocol: Protocol, book: Book) -> tuple[Blocked, Ticket] | None:
             blocked = _admitted(protocol, calls, planned, patient=attempt.patient)
@@ -56,8 +52,14 @@ class Admission:
             return None
 
         try:
-            while (found := (yield from self._tidied(admit, durable=intends, wait=attempt.wait))) is not None:
+            while True:
+                found = yield from self._kernel.step(admit, durable=intends, wait=attempt.wait)
+                if self._kernel.protocol.board.aborted:
+                    yield from self._undoing.tidy()
+                if found is None:
+                    break
                 blocked, ticket = found
+                deadline = deadline or Deadline(attempt.wait)
                 yield from self._in_the_way(attempt, blocked, ticket, deadline)
             if intends:
                 attempt.written = True
@@ -75,11 +77,6 @@ class Admission:
         if mode is Mode.READ:
             attempt.sees(effect.scopes)
         return calls
-
-    def _tidied(self, step: Step[T], *, durable: bool, wait: float) -> Program[T]:
-        found = yield from self._kernel.step(step, durable=durable, wait=wait)
-        yield from self._undoing.tidy()
-        return found
 
     def _in_the_way(self, attempt: Attempt, blocked: Blocked, ticket: Ticket, deadline: Deadline) -> Program[None]:
         """Wait until the transaction in a call's way has moved; a call that stood in line in vain goes ahead."""

@@ -163,11 +163,12 @@ class Calls:
             effect.arguments = json_text.snapshot(dict(effect.arguments))
             effect.payload = json_text.encode(effect.arguments)
             effect.key = identity(attempt.key(effect.path, effect.call_id), _KEY, KEY, tool=effect.declaration.tool)
-            recorded = recall(attempt, effect)
-            recorded = recorded or stayed(attempt, effect)
-            if recorded is not None:
-                return self._replayed(effect, recorded)
-            place_again(attempt, effect)
+            if attempt.replay is not None or attempt.stays:
+                recorded = recall(attempt, effect) or stayed(attempt, effect)
+                if recorded is not None:
+                    return self._replayed(effect, recorded)
+            if attempt.placed_before:
+                place_again(attempt, effect)
         elif txn is None:
             return (yield Act(effect.run, {}, attempt.current(effect)))
         txn = txn or attempt.live
@@ -179,12 +180,13 @@ class Calls:
                 effect.leaves |= Leaves.AS_ISSUED
         if reads:
             return (yield from self._acting.read(attempt, txn, effect, let_through))
+        earlier = None
         if effect.path in attempt.effects:
             yield from self._refuse_another_tool(attempt, txn, effect)
-        earlier = resume(attempt, effect)
+            earlier = resume(attempt, effect)
         if earlier is not None:
             yield from self._refuse_orphan(attempt, earlier)
-        if earlier is None:
+        elif effect.declaration.check is not None:
             yield from checked(attempt, effect)
         if effect.declaration.approve is not None or (earlier is not None and is_asked(earlier)):
             effect.held = effect.held or attempt.must_hold(effect)

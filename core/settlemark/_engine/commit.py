@@ -205,10 +205,9 @@ class Settling:
         unknown = self._unknown(attempt, book)
         attempt.decided_at = self._kernel.ledger.time()
         book.otherwise(partial(setattr, attempt, "decided_at", None))
-        attempt.put(book, [*unknown, attempt.state_change(self._kernel.clock())])
         if not self._releases.to_leave(attempt):
             protocol.finish(txn)
-            attempt.put(book, [attempt.state_change(self._kernel.clock())])
+        attempt.put(book, [*unknown, attempt.state_change(self._kernel.clock())])
 
     def note_sealed(self, attempt: Attempt, book: Book) -> None:
         """Note when a transaction is sealed, within the step that does it: what is written next of it says so."""

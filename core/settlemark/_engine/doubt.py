@@ -157,7 +157,7 @@ class Residue:
             )
         if left:
             self.tell_listener(attempt.name)
-        if any(e.outcome is Outcome.UNKNOWN or e.disposition is Disposition.TO_UNDO for e in effects):
+        if any(e.outcome is Outcome.UNKNOWN or e.disposed.disposition is Disposition.TO_UNDO for e in effects):
             self._probing.doubt()
 
     def tell_listener(self, name: str) -> None:

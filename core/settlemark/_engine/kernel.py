@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Hashable
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable
+from contextlib import AbstractContextManager
 from functools import partial
 from math import inf
 from types import TracebackType
@@ -118,9 +118,10 @@ class Kernel:
         namespace: str = "default",
     ) -> None:
         self.ledger = ledger
+        self.protocol = ledger.protocol
         self.local = _Local(ledger)
         self.clock = clock
-        self.monotonic = ledger.protocol.board.index.clock = monotonic
+        self.monotonic = self.protocol.board.index.clock = monotonic
         self.prefix = identity.prefix_of(ledger.id, namespace)
         self.namespace = namespace
         self.declaration = declaration
@@ -130,10 +131,6 @@ class Kernel:
         self.warns = True  # an explorer, which aborts by the thousand, does not want to hear of each
         self.waiting: dict[Ticket, tuple[str, str, Scope]] = {}
         self.attempts: dict[Txn, Attempt] = {}
-
-    @property
-    def protocol(self) -> Protocol:
-        return self.ledger.protocol
 
     # ---- who is at what
 
@@ -153,14 +150,12 @@ class Kernel:
         attempt.suspended = False
         book.otherwise(partial(setattr, attempt, "suspended", True))
 
-    @contextmanager
-    def acting(self, attempt: Attempt) -> Generator[None]:
+    def acting(self, attempt: Attempt) -> AbstractContextManager[None]:
         """Mark an act of an attempt as out, from before the last look at the lease until its outcome is noted."""
         worker = self.ledger.worker
         if attempt.txn is not None and attempt.txn.id != DETACHED:
             attempt.worker = worker
-        with self.ledger.acts.out(worker):
-            yield
+        return self.ledger.acts.out(worker)
 
     # ---- steps
 

@@ -94,17 +94,17 @@ class Declaration:
         """
         return " ".join([self.kind.value, *(template.text for template in self.templates), self.version])
 
-    @property
+    @cached_property
     def held(self) -> bool:
         """Whether the effect waits for the commit instead of running when it is called."""
         return self.kind in HELD_CLASSES
 
-    @property
+    @cached_property
     def undoable(self) -> bool:
         """Whether an abort can undo it and leave nothing behind."""
         return self.kind is EffectClass.REVERSIBLE and self.cost is None
 
-    @property
+    @cached_property
     def leaves_nothing(self) -> bool:
         """Whether an abort takes everything back, provided the undo works."""
         return self.undo is not None and self.cost is None

@@ -112,7 +112,7 @@ def key_of(prefix: str, name: str, attempt: int, path: Path, call_id: str | None
     (159, '1f1f1f1f1f1f1f1f~')
     """
     numbers = text_of(path)
-    if not fits(path):
+    if len(numbers) > _LONGEST_PATH:
         numbers = f"~{_digest(numbers, 32)}"
     if call_id is not None:
         told = call_id.translate(_ESCAPED)

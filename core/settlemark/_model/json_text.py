@@ -45,8 +45,10 @@ def _text(value: Any) -> str:
     return "".join(_iterencode(value, 0)) if _iterencode else _ENCODER.encode(value)
 
 
-def _all_plain(value: dict[Any, Any]) -> bool:
-    """Whether a dict surely passes `check`: a cheap test for the common case."""
+def _all_plain(value: Any) -> bool:
+    """Whether a value surely passes `check`: a cheap test for the common cases, a flat dict and an ASCII text."""
+    if _kind(value) is not dict:
+        return _kind(value) is str and value.isascii()
     for key, item in value.items():
         if type(key) is not str or not key.isascii():
             return False
@@ -181,10 +183,12 @@ def encode(value: Any) -> str:
     >>> encode({"b": 1, "a": (True, None)})
     '{"a":[true,null],"b":1}'
     """
-    if not (_kind(value) is dict and _all_plain(value)):
-        check(value)
     # `default` is called only for mappings other than dict: all other values were checked.
-    text: str = with_room(partial(_text, value))
+    if _all_plain(value):
+        text = _text(value)
+    else:
+        check(value)
+        text = with_room(partial(_text, value))
     if len(text) * 4 > _MOST_BYTES and len(text.encode()) > _MOST_BYTES:  # a character has at most four bytes
         raise PayloadError(
             f"$ is over {_MOST_BYTES:,} bytes long as JSON: store it elsewhere, and pass a reference", path="$"
@@ -207,6 +211,14 @@ def snapshot(value: Any) -> Any:
     >>> kept
     {'guests': ['Ada']}
     """
+    kind = _kind(value)
+    if kind in _SCALARS:
+        return value
+    # Flat ones, as most are, need no recursion.
+    if kind is tuple and _SCALARS.issuperset(map(_kind, value)):
+        return value
+    if kind is dict and _SCALARS.issuperset(map(_kind, value)) and _SCALARS.issuperset(map(_kind, value.values())):
+        return dict(value)
     return _limited(partial(_copy, value))
 
 

@@ -15,7 +15,9 @@ parameters of the rule's method that takes it, in their order (`rules.parts`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from math import isfinite
+from operator import attrgetter
 from typing import Any, ClassVar, NewType, cast
 
 import msgspec
@@ -72,7 +74,7 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
     @classmethod
     def of(cls, *given: Any, **named: Any) -> Command:
         """Return the command for a step that was taken with these transactions, calls and values."""
-        return cls(*map(_plain, given), **{name: _plain(value) for name, value in named.items()})
+        return cls(*_plain(given), **dict(zip(named, _plain(named.values()), strict=True)) if named else {})
 
 
 # ---- beginning
@@ -335,26 +337,33 @@ COMMANDS: tuple[type[Command], ...] = tuple(Command.__subclasses__())
 # ---- values and texts
 
 
-def _plain(value: Any) -> Any:
-    """Return the value that stands for another one in a command."""
-    kind = _kind(value)
-    if kind in _AS_THEY_ARE:
-        return value
-    if kind is Call:
-        return CallRef(
-            value.txn.id, value.number, value.scope, value.mode, value.place, value.turned, int(value.leaves)
-        )
-    if kind is Txn:
-        return value.id
-    if kind is tuple or kind is list:
-        return tuple(_plain(item) for item in value)
-    if kind is dict:
-        return {name: _said(said) for name, said in value.items()}
+def _plain(values: Iterable[Any]) -> list[Any]:
+    """Return the values that stand for others in a command."""
+    return [value if _kind(value) in _AS_THEY_ARE else _PLAIN.get(_kind(value), _of_a_class)(value) for value in values]
+
+
+def _ref(call: Call) -> CallRef:
+    return CallRef(TxnId(call.txn.id), call.number, call.scope, call.mode, call.place, call.turned, int(call.leaves))
+
+
+def _detail(said: dict[str, object]) -> dict[str, Said]:
+    return {name: _said(value) for name, value in said.items()}
+
+
+def _of_a_class(value: Any) -> Any:
     return prose(value, CAUSE) if isinstance(value, str) else value
 
 
 _kind: Callable[[Any], type[Any]] = type
 _AS_THEY_ARE = frozenset({int, bool, float, type(None), Scope, Mode, Reason, Guards})
+_PLAIN: dict[type[Any], Callable[[Any], Any]] = {
+    Call: _ref,
+    Txn: attrgetter("id"),
+    str: partial(prose, most=CAUSE),
+    tuple: lambda values: tuple(_plain(values)),
+    list: lambda values: tuple(_plain(values)),
+    dict: _detail,
+}
 
 
 def _said(value: object) -> Said:

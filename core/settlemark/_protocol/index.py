@@ -213,28 +213,26 @@ class ScopeIndex:
 
     def add_position(self, path: list[Node], layer: int, position: Position) -> None:
         """Add a position at a scope."""
-        end = path[-1]
-        own = end.own_positions[layer]
-        if own is None:
-            own = end.own_positions[layer] = Positions()
-        own.add(position)
-        for node in path:
-            found = node.all_positions[layer]
+        for layers in (path[-1].own_positions, *[node.all_positions for node in path]):
+            found = layers[layer]
             if found is None:
-                found = node.all_positions[layer] = Positions()
-            found.add(position)
+                found = layers[layer] = Positions()
+            if found.items:
+                found.add(position)
+            else:
+                found.items = [position]
 
     def drop_position(self, path: list[Node], layer: int, position: Position) -> None:
         """Remove a position from a scope."""
-        own = path[-1].own_positions[layer]
-        assert own is not None
         if layer == HOLDS:
             self._note_leaving(path, position)
-        own.discard(position)
-        for node in path:
-            found = node.all_positions[layer]
+        for layers in (path[-1].own_positions, *[node.all_positions for node in path]):
+            found = layers[layer]
             assert found is not None
-            found.discard(position)
+            if len(found.items) > 1:
+                found.discard(position)
+            else:
+                found.items.clear()
 
     def _note_leaving(self, path: list[Node], position: Position) -> None:
         """Note when the oldest holder of a scope leaves it, unless it was alone there: then nobody waits."""

@@ -15,6 +15,7 @@ from typing import Any, Never, TypeVar
 from settlemark._acts.perform import Program
 from settlemark._acts.requests import Act, Recorded, Request, Sleep, Together, Wait
 from settlemark._edges.door import (
+    PLAIN,
     Ended,
     done,
     ended,
@@ -131,6 +132,8 @@ def _what_came_of(request: Request) -> Any:
 def _do_sync(request: Request) -> Any:
     if type(request) is Act:
         answer = call_with_current(request) if request.final else _call_here(request)
+        if type(answer) in PLAIN:
+            return answer
         if is_of_a_thread(answer):
             answer = _result_of(answer)
         return _run_coroutine(with_current(request, answer)) if is_awaited(answer) else done(answer, request.function)

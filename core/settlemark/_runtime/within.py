@@ -30,22 +30,25 @@ def call_with_current(act: Act, *, strikes: bool = False) -> Any:
     act.begun = True
     before = _current.get()
     try:
+        around = act.around
         if act.current is not None:
             _current.set(act.current._begun())  # noqa: SLF001 - a runner begins the call
-        return _struck(act) if strikes else _called(act)
+            around = act.current._around  # noqa: SLF001
+        if around is not None:
+            return _struck(_called_in, around, act) if strikes else _called_in(around, act)
+        if strikes:
+            return _struck(through, act.function, **act.arguments)
+        return through(act.function, **act.arguments)
     finally:
         _current.set(before)
 
 
 @lifted
-def _struck(act: Act) -> Any:
-    return _called(act)
+def _struck(call: Callable[..., Any], /, *given: Any, **arguments: Any) -> Any:
+    return call(*given, **arguments)
 
 
-def _called(act: Act) -> Any:
-    around = act.around if act.current is None else act.current._around  # noqa: SLF001
-    if around is None:
-        return through(act.function, **act.arguments)
+def _called_in(around: Callable[[], AbstractContextManager[None]], act: Act) -> Any:
     with around():
         return through(act.function, **act.arguments)
 

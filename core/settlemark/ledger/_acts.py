@@ -53,9 +53,9 @@ class Acts:
         finally:
             with self._changed:
                 del self._out[mark]
-                over = not self.of(worker)
+                over = bool(worker) and self.on_back is not None and not self.of(worker)
                 self._changed.notify_all()
-            if worker and over and self.on_back is not None:
+            if over and self.on_back is not None:
                 self.on_back(worker)
 
     def under_way(self) -> AbstractContextManager[None]:

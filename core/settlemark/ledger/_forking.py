@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from settlemark._edges.errors import LedgerError
 
-_generation = 0
+_origins: weakref.WeakSet[Origin] = weakref.WeakSet()
 _connections: weakref.WeakSet[Any] = weakref.WeakSet()
 _ledgers: weakref.WeakSet[Any] = weakref.WeakSet()
 _files: set[tuple[int, int]] = set()
@@ -27,17 +27,16 @@ class Origin:
 
     >>> Origin().is_elsewhere
     False
+
+    Attributes:
+        is_elsewhere: whether this is a later forked child.
     """
 
-    __slots__ = ("_generation",)
+    __slots__ = ("__weakref__", "is_elsewhere")
 
     def __init__(self) -> None:
-        self._generation = _generation
-
-    @property
-    def is_elsewhere(self) -> bool:
-        """Whether this is a later forked child."""
-        return self._generation != _generation
+        self.is_elsewhere = False
+        _origins.add(self)
 
     def refusal(self, url: str) -> LedgerError:
         """Return the error for a child that uses its parent's ledger."""
@@ -106,8 +105,8 @@ def _go_on() -> None:
 
 
 def _enter_child() -> None:
-    global _generation  # noqa: PLW0603 - the only thing that tells a child from its parent
-    _generation += 1
+    for origin in list(_origins):  # the only thing that tells a child from its parent
+        origin.is_elsewhere = True
     with suppress(OSError):
         nowhere = os.open(os.devnull, os.O_RDWR)
         for connection in list(_connections):

@@ -39,15 +39,17 @@ def gated(changes: Iterable[Change], *, plainly: bool = False) -> list[Change]:
 
 def _gated(change: Change, plainly: bool) -> Change:
     if isinstance(change, OutcomeChange):
-        _named("key", change.key, KEY)
+        _named(("key", change.key, KEY))
         if change.link is not None:
-            _named("link", change.link, KEY)
+            _named(("link", change.link, KEY))
         if change.question is not None:
-            _counted(change.question, _INTEGER)
+            _counted((change.question, _INTEGER))
         if plainly:
             return _plain(change)
         _timed(change.at)
-        result, error, note = _told(change.result), _prose(change.error), _prose(change.note)
+        result, error, note = _told(change.result), change.error, change.note
+        if error is not None or note is not None:
+            error, note = _prose(error), _prose(note)
         if result is not change.result or error is not change.error or note is not change.note:
             change = change._replace(result=result, error=error, note=note)
         return change
@@ -56,29 +58,24 @@ def _gated(change: Change, plainly: bool) -> Change:
     if isinstance(change, EffectRow):
         return _intent(change)
     if isinstance(change, TransactionRow):
-        _named("name", change.name, DERIVED)
-        _named("run", change.run, DERIVED)
-        if change.ordinal:
-            _named("ordinal", change.ordinal, _ORDINAL)
-        if change.owner:
-            _named("owner", change.owner, _OWNER)
-        _counted(change.attempt, _INTEGER)
-        _counted(change.epoch, _BIG)
+        _named(
+            ("name", change.name, DERIVED),
+            ("run", change.run, DERIVED),
+            ("ordinal", change.ordinal, _ORDINAL),
+            ("owner", change.owner, _OWNER),
+        )
+        _counted((change.attempt, _INTEGER), (change.epoch, _BIG))
         _timed(change.at)
         return change
     return _word(change)
 
 
 def _state(change: StateChange, most: int) -> StateChange:
-    _named("name", change.name, DERIVED)
-    _counted(change.attempt, _INTEGER)
-    _counted(change.epoch, _BIG)
-    _timed(change.at)
-    for told in (change.sealed_at, change.decided_at):
-        if told is not None:
-            _timed(told)
+    _named(("name", change.name, DERIVED))
+    _counted((change.attempt, _INTEGER), (change.epoch, _BIG))
+    _timed(change.at, *[told for told in (change.sealed_at, change.decided_at) if told is not None])
     if change.link is not None:
-        _named("link", change.link, KEY)
+        _named(("link", change.link, KEY))
     if change.cause is None and change.waits_for is None:
         return change
     cause, waits_for, waits_on = (
@@ -89,33 +86,33 @@ def _state(change: StateChange, most: int) -> StateChange:
 
 def _word(change: Fence | Said) -> Change:
     if isinstance(change, Fence):
-        _named("run", change.run, DERIVED)
+        _named(("run", change.run, DERIVED))
         _timed(change.at)
         return change
-    _named("key", change.key, KEY)
+    _named(("key", change.key, KEY))
     _timed(change.at)
     text = change.text if isinstance(change.text, Packed) else _told(change.text) or "{}"
     return change._replace(text=text, by=prose(change.by, _OWNER.characters))
 
 
 def _intent(row: EffectRow) -> EffectRow:
-    _named("key", row.key, KEY)
-    _named("name", row.name, DERIVED)
-    _named("tool", row.tool, TOOL)
-    _named("version", row.version, VERSION)
+    _named(
+        ("key", row.key, KEY),
+        ("name", row.name, DERIVED),
+        ("tool", row.tool, TOOL),
+        ("version", row.version, VERSION),
+        ("fingerprint", row.fingerprint, _FINGERPRINT),
+    )
     if row.call_id is not None:
-        _named("call id", row.call_id, CALL_ID)
-    if row.fingerprint:
-        _named("fingerprint", row.fingerprint, _FINGERPRINT)
+        _named(("call id", row.call_id, CALL_ID))
     for what, text in (("arguments", row.arguments), ("scopes", row.scopes), ("handlers", row.handlers)):
         if not text.isascii() or "\0" in text:
             _whole(what, text)
-    _counted(row.attempt, _INTEGER)
-    _counted(row.position, _INTEGER)
+    _counted((row.attempt, _INTEGER), (row.position, _INTEGER))
     _timed(row.at)
     if row.window is not None:
         _timed(row.window)
-    rationale = _prose(row.rationale)
+    rationale = None if row.rationale is None else _prose(row.rationale)
     return row if rationale is row.rationale else row._replace(rationale=rationale)
 
 
@@ -149,12 +146,13 @@ def _told(result: str | None) -> str | None:
     return result if "\0" not in result else json_text.encode({"$repr": prose(result, 10 * SHORT)})
 
 
-def _named(what: str, text: Any, most: Most) -> None:
-    if type(text) is str and text.isascii() and 0 < len(text) <= most.characters and "\0" not in text:
-        return
-    wrong = wrong_with(text, most)
-    if wrong is not None and wrong != "is empty: give one":
-        raise LedgerError(f"the {what} {brief(text)} {wrong}; nothing was recorded", field=what)
+def _named(*names: tuple[str, Any, Most]) -> None:
+    for what, text, most in names:
+        if type(text) is str and text.isascii() and len(text) <= most.characters and "\0" not in text:
+            continue
+        wrong = wrong_with(text, most)
+        if wrong is not None and wrong != "is empty: give one":
+            raise LedgerError(f"the {what} {brief(text)} {wrong}; nothing was recorded", field=what)
 
 
 def _whole(what: str, text: str) -> None:
@@ -166,21 +164,23 @@ def _whole(what: str, text: str) -> None:
         raise LedgerError(f"the {what} cannot be stored: a NUL is in them; nothing was recorded", field=what)
 
 
-def _counted(number: Any, most: int) -> None:
-    if not -most <= number < most:
-        raise LedgerError(f"the number {brief(number)} does not fit into its column; nothing was recorded")
+def _counted(*numbers: tuple[Any, int]) -> None:
+    for number, most in numbers:
+        if not -most <= number < most:
+            raise LedgerError(f"the number {brief(number)} does not fit into its column; nothing was recorded")
 
 
 def _is_time(seconds: Any) -> bool:
     return isinstance(seconds, int | float) and -_BIG < seconds < _BIG  # false for NaN as well
 
 
-def _timed(seconds: Any) -> None:
-    if not _is_time(seconds):
-        raise LedgerError(
-            f"the clock says {brief(seconds)}, which is not a time: give clock= a function that returns seconds"
-            " since 1970; nothing was recorded"
-        )
+def _timed(*times: Any) -> None:
+    for seconds in times:
+        if not ((type(seconds) is float and -_BIG < seconds < _BIG) or _is_time(seconds)):
+            raise LedgerError(
+                f"the clock says {brief(seconds)}, which is not a time: give clock= a function that returns seconds"
+                " since 1970; nothing was recorded"
+            )
 
 
 __all__ = ["SHORT", "gated"]

@@ -14,7 +14,7 @@ from settlemark._edges.errors import LedgerError, SettlemarkError
 from settlemark._edges.shield import shielded
 from settlemark._model.identity import new_ledger_id
 from settlemark._observe.logs import log_failure
-from settlemark._protocol.commands import Command
+from settlemark._protocol.commands import Command, encode
 from settlemark._protocol.holdings import fire
 from settlemark._protocol.protocol import Protocol
 from settlemark.ledger._acts import Acts
@@ -24,7 +24,7 @@ from settlemark.ledger._memory.book import MemoryBook, _log
 from settlemark.ledger._payloads.payloads import Packer
 from settlemark.ledger._payloads.redaction import Redaction
 from settlemark.ledger._replica.image import image, load
-from settlemark.ledger._replica.journal import read, replay, written
+from settlemark.ledger._replica.journal import read, replay
 
 IMAGE_EVERY = 1_000
 """After how many steps (more, the more is unfinished) the journal is replaced by an image of the protocol."""
@@ -42,6 +42,8 @@ class MemoryLedger:
 
     url = "memory:"
     immediate = True
+    worker = "memory"
+    """The only worker."""
 
     def __init__(
         self,
@@ -55,48 +57,30 @@ class MemoryLedger:
         self.id = new_ledger_id()
         self.acts = Acts()
         self.time = clock
-        self._protocol = protocol or Protocol()
-        self._lock = threading.Lock()
+        self.protocol = protocol or Protocol()
+        self.lock = threading.Lock()
         self._origin = Origin()
         at_fork(self)
         self.book = MemoryBook(self.payloads, retain=retain, url=self.url)
-        self._protocol.board.closed = []
-        self._image, self._log = image(self._protocol), list[str]()
-
-    @property
-    def protocol(self) -> Protocol:
-        """Its protocol."""
-        return self._protocol
-
-    @property
-    def worker(self) -> str:
-        """The only worker."""
-        return "memory"
-
-    @property
-    def lock(self) -> threading.Lock:
-        """Guards the ledger."""
-        return self._lock
+        self.protocol.board.closed = []
+        self._image, self._log = image(self.protocol), list[str]()
 
     # ---- steps
 
-    def now(self, step: Step[T]) -> T:
+    def now(self, step: Step[T], *, told: bool = True) -> T:
         """Take a step and return its result.
 
-        A step's error is its answer, and its changes stay, as in every store; a step that cannot be written, or is
-        interrupted, changes nothing.
+        A step's error is its answer, where its caller is `told`, and its changes stay, as in every store; a step that
+        cannot be written, or is interrupted, changes nothing.
         """
-        return self._take(step, told=True)
-
-    def _take(self, step: Step[T], *, told: bool) -> T:
-        protocol = self._protocol
+        protocol, book = self.protocol, self.book
         if self._origin.is_elsewhere:
             raise self._origin.refusal(self.url)
-        self._lock.acquire()
+        self.lock.acquire()
         journal: list[Command] = []
         protocol.journal, protocol.fault = journal, None
         try:
-            value = step(protocol, self.book)
+            value = step(protocol, book)
             self._taken(journal)
         except BaseException as error:
             answers = isinstance(error, Exception if told else SettlemarkError) and not isinstance(error, _NOT_WRITTEN)
@@ -107,8 +91,8 @@ class MemoryLedger:
             return value
         finally:
             protocol.journal = None
-            woken = protocol.take_woken()
-            self._lock.release()
+            woken = protocol.board.woken and protocol.take_woken()
+            self.lock.release()
             if woken:
                 fire(woken)
 
@@ -117,17 +101,18 @@ class MemoryLedger:
         self.book.keep()
         if not journal:
             return
-        self._protocol.journal, self._protocol.board.closed = None, []
-        self._log.append(f"[{written(journal)}]")
-        if len(self._log) > IMAGE_EVERY + 2 * len(self._protocol.live):
-            self._image, self._log = image(self._protocol), []
+        protocol = self.protocol
+        protocol.journal, protocol.board.closed = None, []
+        self._log.append(encode(journal))
+        if len(self._log) > IMAGE_EVERY + 2 * len(protocol.board.live):
+            self._image, self._log = image(protocol), []
 
     def _take_back(self, journal: list[Command]) -> None:
         """Undo a step's changes: in the record, in this process, and in the protocol, which is restored."""
         self.book.take_back()
         if not journal:
             return
-        protocol = self._protocol
+        protocol = self.protocol
         protocol.journal = None
         before = Protocol()
         load(before, self._image)
@@ -154,7 +139,7 @@ class MemoryLedger:
         for plainly in (False, True):
             self.book.plainly = plainly
             try:
-                self._take(step, told=False)
+                self.now(step, told=False)
             except BaseException as error:
                 failed = error
                 interrupt = interrupt if isinstance(error, Exception) else error
@@ -197,7 +182,7 @@ class MemoryLedger:
 
     def in_child(self) -> None:
         """Allow reading only, in a forked child, and free the locks of threads that are not there."""
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
 
     def is_fresh(self) -> bool:
         """Return True: there is no other worker."""
