@@ -166,7 +166,7 @@ class Attempt:
 
     def in_flight(self) -> bool:
         """Whether a call of an open transaction runs, or is on its way to run or to be held."""
-        return self.live.state is State.OPEN and bool(self.entering)
+        return bool(self.entering) and self.live.state is State.OPEN
 
     def become_replay(self, recorded: RecordedTransaction) -> None:
         """Answer from what has committed, from now on."""

@@ -48,7 +48,8 @@ class Admission:
                     raise protocol.refusal(txn)
                 effect.calls = calls
                 attempt.add(effect)
-                attempt.put(book, self._kernel.intent(attempt, effect))
+                at, sent = self._kernel.clock(), self._kernel.ledger.time()
+                attempt.put(book, attempt.intent(effect, owner=self._kernel.ledger.worker, at=at, sent=sent))
             return None
 
         try:

@@ -57,7 +57,7 @@ class _Local:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        woken = self._ledger.protocol.take_woken()
+        woken = self._ledger.protocol.board.woken and self._ledger.protocol.take_woken()
         self._ledger.lock.release()
         unlocked()
         if woken:
@@ -188,10 +188,6 @@ class Kernel:
     def flush(self) -> Program[None]:
         """Write everything that was queued before to disk."""
         yield from self.step(lambda _protocol, _book: None, durable=True)
-
-    def intent(self, attempt: Attempt, effect: Effect) -> list[Change]:
-        """Return the changes that record an effect of this worker before it acts."""
-        return attempt.intent(effect, owner=self.ledger.worker, at=self.clock(), sent=self.ledger.time())
 
     def note(self, attempt: Attempt, changes: list[Change]) -> None:
         """Queue changes to be written soon: a crash may lose them, because recovery asks again."""

@@ -217,7 +217,11 @@ class ScopeTemplate:
             if isinstance(part, str):
                 parts.append(part)
             elif isinstance(part, _Field):
-                parts.extend(self._written(part, arguments))
+                value = None if part.several or part.key is not None else arguments.get(part.argument)
+                if type(value) is str and _PLAIN.fullmatch(value):
+                    parts.append(value)  # the common case: a plain text is its own segment
+                else:
+                    parts.extend(self._written(part, arguments))
             else:
                 written = (p if isinstance(p, str) else self._written(p, arguments)[0] for p in part)
                 parts.append(_canonical("".join(written), self.text))

@@ -210,7 +210,7 @@ class Board:
             else:
                 index.drop_hold(path, READING, hold)
                 calmer = True
-        if calmer:
+        if calmer and txn.watchers:
             self.wake(txn)
 
     def enter_line(self, hold: Hold) -> None:

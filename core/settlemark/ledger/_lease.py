@@ -23,6 +23,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Container, Iterable
 from contextlib import suppress
+from functools import partial
 from typing import NamedTuple
 
 from settlemark._model.effect_class import Outcome
@@ -67,7 +68,7 @@ class Lease:
 
     def now(self) -> tuple[float, ...]:
         """Return the moment for `renewed`, to be taken before the store is asked."""
-        return tuple(clock() for clock in self._clocks)
+        return tuple([clock() for clock in self._clocks])
 
     def renewed(self, began: tuple[float, ...]) -> None:
         """Record that the lease was renewed by a request that began at this moment."""
@@ -240,7 +241,7 @@ def _sleepless() -> list[Callable[[], float]]:
         return []
     with suppress(OSError):
         time.clock_gettime(clock)
-        return [lambda: time.clock_gettime(clock)]
+        return [partial(time.clock_gettime, clock)]
     return []
 
 

@@ -41,10 +41,9 @@ class Limit:
         """Begin a wait that lasts until this moment."""
         self.since, self.at = time.monotonic(), at
 
-    @property
-    def until(self) -> float:
-        """When the wait ends."""
-        return min(self.at, max(self.since, self.closing) + CLOSE_SECONDS)
+    def remaining(self) -> float:
+        """Return the seconds until the wait ends."""
+        return min(self.at, max(self.since, self.closing) + CLOSE_SECONDS) - time.monotonic()
 
 
 class _Current(threading.local):
@@ -69,7 +68,12 @@ def within(limit: Limit | float) -> Generator[None]:
 def remaining() -> float:
     """Return the seconds for which this thread may still wait for its store."""
     limit = _current.limit
-    return inf if limit is None else limit.until - time.monotonic()
+    return inf if limit is None else limit.remaining()
+
+
+def current() -> Limit:
+    """Return the limit of this thread's waits for its store."""
+    return _current.limit or Limit()
 
 
 def is_late(error: BaseException) -> bool:
@@ -90,4 +94,14 @@ def patience(seconds: float) -> float:
     return max(seconds, LEAST_SECONDS)
 
 
-__all__ = ["CLOSE_SECONDS", "LEAST_SECONDS", "LateError", "Limit", "is_late", "patience", "remaining", "within"]
+__all__ = [
+    "CLOSE_SECONDS",
+    "LEAST_SECONDS",
+    "LateError",
+    "Limit",
+    "current",
+    "is_late",
+    "patience",
+    "remaining",
+    "within",
+]

@@ -251,7 +251,8 @@ class Rewinds:
             for key, mirror in mirrors.items():
                 if key in chosen:
                     attempt.add(mirror)
-                    attempt.put(book, self._kernel.intent(attempt, mirror))
+                    at, sent = self._kernel.clock(), self._kernel.ledger.time()
+                    attempt.put(book, attempt.intent(mirror, owner=self._kernel.ledger.worker, at=at, sent=sent))
                     attempt.written = True
             protocol.abort(txn, Reason.REWOUND, cause=str(request.word))
             if attempt.written:

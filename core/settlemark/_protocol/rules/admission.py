@@ -66,10 +66,13 @@ class Admission:
                 self._staleness.refuse(txn, self._staleness.found_tool(txn))
         if not call.number:
             self._calls.number(call)
-        self._line.leave(txn)
+        if txn.begins_again:
+            self._line.leave(txn)
         txn.writes = txn.writes or mode is not Mode.READ
         if mode in AT_ONCE:
-            self._staleness.refuse(txn, self._staleness.found(txn, planned=True))
+            wrong = self._staleness.found(txn, planned=True)
+            if wrong is not None:
+                self._staleness.refuse(txn, wrong)
         hold = call.hold or self._touch(txn, scope, declared=False)
         call.hold = hold
         match = board.match(hold)
@@ -77,7 +80,8 @@ class Admission:
         blocked = None if mode is Mode.HELD else self.blocked(txn, mode, match, scope)
         if blocked is None and mode is not Mode.HELD and patient and board.index.lined:
             blocked = self._line.stand(txn, mode, hold, match)
-        self._note_wait(call, hold, waits=blocked is not None)
+        if (blocked is not None) is not call.wanting:
+            self._note_wait(call, hold, waits=blocked is not None)
         if blocked is None:
             self._grant(call, hold, match)
         board.refresh(hold)
@@ -165,8 +169,6 @@ class Admission:
         return None
 
     def _note_wait(self, call: Call, hold: Hold, *, waits: bool) -> None:
-        if waits is call.wanting:
-            return
         call.wanting = waits
         call.since = call.since or self._board.time
         hold.wants += 1 if waits else -1

@@ -31,7 +31,9 @@ class Staleness:
         """Return why a transaction is stale, or None; its run's earlier reads count if `planned`."""
         if self._tools.bindings and (wrong := self.found_tool(txn)):
             return wrong
-        scope = self._board.versions.changed(txn, planned=planned) if txn.guards.current else None
+        if txn.low is None or not txn.guards.current:  # it has read nothing, or may act on what has changed
+            return None
+        scope = self._board.versions.changed(txn, planned=planned)
         return None if scope is None else {"scope": scope}
 
     def found_tool(self, txn: Txn) -> dict[str, Any] | None:

@@ -110,7 +110,7 @@ class _Answer(Pending):
     @property
     def remaining(self) -> float:
         """The seconds for which it is waited for."""
-        return self.limit.until - time.monotonic()
+        return self.limit.remaining()
 
     def lead(self) -> None:
         """Do in this thread what is queued up to it, unless another thread does so already.

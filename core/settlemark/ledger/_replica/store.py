@@ -18,7 +18,6 @@ import sqlalchemy as sa
 from settlemark._edges.errors import LedgerError
 from settlemark._edges.shield import shielded
 from settlemark._protocol.protocol import Protocol
-from settlemark.ledger._acts import Acts
 from settlemark.ledger._contract import Book, Step, T
 from settlemark.ledger._failures import explain
 from settlemark.ledger._forking import at_fork
@@ -147,6 +146,9 @@ class SqlLedger:
             wait=wait,
         )
         at_fork(self._shared)
+        self._origin = self._shared.origin
+        self.protocol, self.acts, self.time = self._shared.protocol, self._shared.acts, self._shared.time
+        self.is_fresh = self._shared.own.is_fresh
         self._lingers = False
         stopped = threading.Event()
         thread = threading.Thread(target=_keep, args=(self._shared, stopped), name="settlemark-ledger", daemon=True)
@@ -156,7 +158,7 @@ class SqlLedger:
             with within(self._shared.patience):
                 found = self._open(create=create)
             self.id = found["ledger"]
-            self._shared.payloads = Packer(
+            self.payloads = self._shared.payloads = Packer(
                 redaction=redaction, encryption=encryption, salt=found.get("salt", ""), url=shown(url)
             )
             if not readonly:
@@ -176,43 +178,20 @@ class SqlLedger:
             raise explain(self.url, error) from error
 
     @property
-    def protocol(self) -> Protocol:
-        """This process's replica."""
-        return self._shared.protocol
-
-    @property
     def lock(self) -> threading.Lock:
         """Guards the replica and this process's own state."""
         return self._shared.lock
-
-    @property
-    def payloads(self) -> Packer:
-        """Prepares payloads for the record."""
-        return self._shared.payloads
 
     @property
     def worker(self) -> str:
         """The name under which this process owns its transactions."""
         return self._shared.worker
 
-    @property
-    def acts(self) -> Acts:
-        """This process's acts in flight."""
-        return self._shared.acts
-
-    def time(self) -> float:
-        """Return the store's time."""
-        return self._shared.time()
-
     def undecided(self) -> float:
         """Return for how many more seconds others must be watched to know which are dead."""
         with self._shared.lock:
             owners = {txn.owner for txn in self._shared.protocol.live.values()}
         return max((self._shared.watch.undecided(owner) for owner in owners), default=0.0)
-
-    def is_fresh(self) -> bool:
-        """Whether at least a third of this worker's lease surely remains."""
-        return self._shared.is_fresh()
 
     @property
     def stalled(self) -> bool:
@@ -222,7 +201,7 @@ class SqlLedger:
     @property
     def is_elsewhere(self) -> bool:
         """Whether this process was forked since the ledger was opened: the ledger is then its parent's."""
-        return self._shared.origin.is_elsewhere
+        return self._origin.is_elsewhere
 
     def expect_end(self) -> None:
         """Limit waits for an unresponsive store to some seconds: the ledger is about to be closed."""
@@ -253,7 +232,7 @@ class SqlLedger:
 
     def later(self, step: Step[Any]) -> None:
         """Queue a step that is taken eventually, in its order."""
-        if self._closed.alive and not self.is_elsewhere:
+        if self._closed.alive and not self._origin.is_elsewhere:
             self._shared.later(step)
 
     @shielded
@@ -285,8 +264,8 @@ class SqlLedger:
         self._shared.listen(change)
 
     def _refuse_when_closed(self, *, writing: bool = True) -> None:
-        if self.is_elsewhere:
-            raise self._shared.origin.refusal(shown(self.url))
+        if self._origin.is_elsewhere:
+            raise self._origin.refusal(shown(self.url))
         if not self._closed.alive or self._lingers:
             raise LedgerError(
                 f"the ledger {shown(self.url)} is closed: make a new Settlement", url=shown(self.url), closed=True
