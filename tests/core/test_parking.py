@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from functools import partial
 
 import pytest
@@ -22,6 +23,8 @@ from settlemark import (
 )
 from settlemark.hosting import host_of
 from settlemark.testing import InjectedFault
+
+PATIENCE = 5.0
 
 
 class Boom(Exception):
@@ -65,6 +68,30 @@ def test_a_parked_transaction_holds_its_scopes_and_nothing_leaves(settlement, to
     ):
         other.call(tools.book, room="a")
     assert recorded(settlement, "trip")[0][0] == "open"
+
+
+def test_it_is_put_aside_once_its_calls_have_returned_and_not_before(quick, someone_waits):
+    began, goes_on, seen, waits = threading.Event(), threading.Event(), [], someone_waits(quick)
+
+    @effect("reversible", scope="room:/{room}", undo=lambda room: None)
+    def book(room):
+        began.set()
+        return goes_on.wait(PATIENCE)
+
+    def look():
+        waits.wait(PATIENCE)
+        seen.append(waiting(quick))
+        goes_on.set()
+
+    with quick.transaction("trip", park="keep") as tx:
+        threads = [threading.Thread(target=tx.call, args=(book,), kwargs={"room": "a"}), threading.Thread(target=look)]
+        threads[0].start()
+        assert began.wait(PATIENCE)
+        threads[1].start()
+        tx.park()
+    for thread in threads:
+        thread.join()
+    assert (seen, waiting(quick)) == ([[]], ["trip"])
 
 
 @pytest.mark.every_store

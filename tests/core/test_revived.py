@@ -91,8 +91,9 @@ def test_a_tool_that_was_not_keyed_when_it_was_called_is_not_asked_by_a_key_what
 ):
     row = ROW._replace(kind=EffectClass(kind), handlers=handlers)
     now = Declaration(tool="book", kind=EffectClass(kind), keyed=True)
-    doubtful = revive(RecordedEffect(row, Outcome.INTENDED), now)
-    assert (doubtful.keyless, doubtful.unsigned, doubtful.declaration.keyed) == (keyless, unsigned, not keyless)
+    for outcome in (Outcome.INTENDED, Outcome.UNKNOWN):
+        doubtful = revive(RecordedEffect(row, outcome), now)
+        assert (doubtful.keyless, doubtful.unsigned, doubtful.declaration.keyed) == (keyless, unsigned, not keyless)
 
 
 def test_only_what_had_a_handler_that_nobody_declares_here_misses_one():
