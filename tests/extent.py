@@ -26,15 +26,23 @@ MORE = ALL or _ASKED == "more"
 CASES = 2
 """How many cases of a parametrized test the quick tests have: the first, the last, and what lies between."""
 DEEP = (
+    "adapters/filesystem/test_crashes.py",
     "adapters/git/test_git_crashes.py",
+    "adapters/git/test_git_landing.py",
+    "adapters/git/test_git_programs.py",
+    "adapters/git/test_git_remote.py",
+    "adapters/mcp/test_mcp.py",
     "adapters/records/test_crashes.py",
     "adapters/store/test_letta.py",
+    "adapters/store/test_store_crashes.py",
     "adapters/test_conformance.py",
     "benchmarks",
     "core/commands/test_hanging.py",
     "core/crashes",
     "core/explorer",
     "core/ledgers/test_statements.py",
+    "core/test_cut_off.py",
+    "core/test_forking.py",
     "core/test_interrupts.py",
     "core/test_shared_stores.py",
     "core/testing",

@@ -110,6 +110,7 @@ def agents_in_tasks(settlement, cell, write, **options):
     asyncio.run(asyncio.wait_for(agents(), PATIENCE))
 
 
+@pytest.mark.deep
 @pytest.mark.every_store
 @pytest.mark.parametrize(
     ("act", "kind"), [(agents_in_threads, "eager"), (agents_in_tasks, "staged")], ids=["threads", "tasks"]

@@ -728,6 +728,7 @@ def test_who_dies_between_two_undos_leaves_the_rest_to_recovery_and_nothing_is_u
             pass
 
 
+@pytest.mark.deep
 def test_a_death_at_any_statement_leaves_all_of_it_or_nothing_and_going_back_again_finishes_it(booked, counter):
     counter.tools()
     url = booked()
