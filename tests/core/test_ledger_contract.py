@@ -155,6 +155,47 @@ def settled(ledger):
     return plain(ledger)
 
 
+NAMED = [
+    (opened(), "name", "name"), (opened(), "run", "run"), (opened(), "ordinal", "ordinal"),
+    (opened(), "owner", "owner"), (ended(), "name", "name"), (ended(), "link", "link"),
+    (Fence("run", 1.0), "run", "run"),
+    *((intent(), name, name) for name in ("key", "name", "tool", "version", "fingerprint", "arguments", "scopes",
+                                          "handlers")),
+    (intent(), "call_id", "call id"),
+]  # fmt: skip
+"""What names something, or is what is asked for: by its row, its column, and what people call it."""
+
+
+@pytest.mark.parametrize(
+    ("row", "column", "word"), NAMED, ids=[f"{type(row).__name__}.{name}" for row, name, _ in NAMED]
+)
+@pytest.mark.parametrize("bad", ["no \0", "no \ud83d"], ids=["a NUL", "half a character"])
+def test_what_no_store_can_hold_is_refused_by_the_field_it_stands_in_and_nothing_was_recorded(
+    opening, row, column, word, bad
+):
+    ledger = opening("memory:")
+    with pytest.raises(LedgerError, match=f"the {word} .*nothing was recorded") as refused:
+        write(ledger, opened("other"), intent("other"), row._replace(**{column: bad}))
+    assert refused.value.field == word
+    assert ledger.read(lambda book: book.transactions()) == []
+
+
+NUMBERS = [
+    (opened(), "attempt"), (opened(), "epoch"), (ended(), "attempt"), (ended(), "epoch"), (intent(), "attempt"),
+    (intent(), "position"), (opened(), "at"), (ended(), "at"), (ended(), "sealed_at"), (ended(), "decided_at"),
+    (Fence("run", 1.0), "at"), (intent(), "at"), (intent(), "window"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("row", "column"), NUMBERS, ids=[f"{type(row).__name__}.{name}" for row, name in NUMBERS])
+@pytest.mark.parametrize("bad", [1 << 63, -(1 << 63) - 1])
+def test_a_number_that_no_column_can_hold_is_refused_and_nothing_was_recorded(opening, row, column, bad):
+    ledger = opening("memory:")
+    with pytest.raises(LedgerError, match="nothing was recorded"):
+        write(ledger, opened("other"), intent("other"), row._replace(**{column: bad}))
+    assert ledger.read(lambda book: book.transactions()) == []
+
+
 # ---- the record
 
 

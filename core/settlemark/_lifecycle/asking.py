@@ -137,7 +137,7 @@ class Asking:
                 before,
                 Quote(no),
                 attempt.name,
-                effect.key or f"attempt {attempt.number}",
+                effect.key,
                 extra=about(transaction=attempt.name, tool=effect.declaration.tool),
             )
 

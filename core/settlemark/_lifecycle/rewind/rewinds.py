@@ -131,7 +131,7 @@ class Rewinds:
             return found
 
         for _ in range(TRIES):
-            found: list[Txn] = yield from self._kernel.step(doom, durable=True)
+            found: list[Txn] = yield from self._kernel.step(doom)
             if not found:
                 return
             yield from self._undoing.tidy()
