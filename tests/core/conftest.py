@@ -345,8 +345,8 @@ def when_taken(in_step):
                 told.append("over")
                 what()
 
-        def taken(step):
-            value = now(step)
+        def taken(step, **options):
+            value = now(step, **options)
             then()
             return value
 

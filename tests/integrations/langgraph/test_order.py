@@ -275,7 +275,7 @@ def test_effects_without_a_kind_are_refused_with_the_line_to_write(world, settle
 
 
 def test_an_order_that_does_not_exist_is_refused_with_those_that_do(world):
-    with pytest.raises(UsageError, match='order=\'turns\': choose "turn" .* "scopes" .* or "issued"'):
+    with pytest.raises(UsageError, match='order=\'turns\': choose "turn" .* "scopes" .* "issued" .* or "none"'):
         SequencedToolNode(trip(world), order="turns")
 
 
