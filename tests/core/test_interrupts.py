@@ -98,14 +98,14 @@ def nobody_else_puts_signals_off(monkeypatch):
     """A transaction that a test before dropped half begun, and something still keeps, would put off what strikes."""
     assert shield._locks == 0
     monkeypatch.setattr(shield, "_depth", 0)
-    monkeypatch.setattr(shield, "_forgone", [])
+    monkeypatch.setattr(shield, "_abandoned", [])
 
 
 def until_struck():
     """Wait until what was put off at the very end has struck: it is sent again soon."""
     deadline = time.monotonic() + GENEROUS
-    while shield._put_off:
-        assert time.monotonic() < deadline, f"put off and never struck: {shield._put_off}"
+    while shield._deferred:
+        assert time.monotonic() < deadline, f"deferred and never delivered: {shield._deferred}"
         time.sleep(0.01)
 
 
@@ -187,7 +187,7 @@ def test_an_interrupt_at_any_instruction_of_the_shield_strikes(settlement, on_si
             until_struck()
             sent = tracing.seen >= at  # else it has fewer instructions than that
             missed += [at] if sent else []
-        assert (shield._put_off, shield._depth, shield._locks) == ({}, 0, 0), at
+        assert (shield._deferred, shield._depth, shield._locks) == ({}, 0, 0), at
     assert at > 300
     assert missed == []
 
@@ -225,7 +225,7 @@ def test_a_handler_that_uses_the_settlement_may_be_struck_itself_at_any_instruct
         sent = bool(used)
         assert len(used) == 2 * sent, at
         enter()
-        assert (signal.getsignal(signal.SIGUSR1), shield._put_off, shield._depth) == (uses, {}, 0), at
+        assert (signal.getsignal(signal.SIGUSR1), shield._deferred, shield._depth) == (uses, {}, 0), at
     assert at > 300
 
 
@@ -254,9 +254,9 @@ def test_who_sets_a_handler_in_a_block_and_takes_it_back_has_the_one_from_before
     assert signal.getsignal(signal.SIGUSR1) is mine
 
 
-@pytest.mark.parametrize("patience", [shield.PUT_OFF_SECONDS, 0.001])
+@pytest.mark.parametrize("patience", [shield.DEFER_SECONDS, 0.001])
 def test_a_storm_of_interrupts_leaves_nothing_behind(patience, url, open_settlement, world, on_signal, monkeypatch):
-    monkeypatch.setattr(shield, "PUT_OFF_SECONDS", patience)
+    monkeypatch.setattr(shield, "DEFER_SECONDS", patience)
     settlement = open_settlement(url, keep_open=0)
     armed = [False]
 
@@ -369,7 +369,7 @@ def test_an_undo_is_not_cut_short_by_an_interrupt(url, open_settlement, on_signa
 def test_an_undo_that_hangs_is_stopped_by_an_interrupt_after_a_while_and_tried_again(
     url, open_settlement, on_signal, monkeypatch
 ):
-    monkeypatch.setattr(shield, "PUT_OFF_SECONDS", 0.05)
+    monkeypatch.setattr(shield, "DEFER_SECONDS", 0.05)
     settlement = open_settlement(url, keep_open=0)
     on_signal(signal.SIGINT, strike)
     log = []
@@ -407,7 +407,7 @@ def test_who_is_interrupted_while_another_thread_undoes_its_work_leaves_when_tha
     on_signal(signal.SIGINT, strikes)
 
     def cancel(s):
-        while not (shield._put_off or struck.is_set()):
+        while not (shield._deferred or struck.is_set()):
             # Again and again: one that comes just before a thread blocks is seen when that is over.
             signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
             time.sleep(0.01)

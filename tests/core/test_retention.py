@@ -348,14 +348,14 @@ def test_a_settlement_with_retention_prunes_by_itself(file, opening, clock, tool
     sweep = host_of(settlement).ledger.now
     monkeypatch.setattr(host_of(settlement).ledger, "now", lambda step: (sweep(step), begun.set())[0])
     assert begun.wait(20)
-    host_of(settlement)._keeper.stop()
+    host_of(settlement)._pruner.stop()
     assert names(settlement) == []
 
 
 def test_retention_ends_with_its_settlement(opening, clock):
     settlement = opening("memory:", payloads=Payloads(retention=30))
     settlement.close()
-    assert not host_of(settlement)._keeper._thread.is_alive()
+    assert not host_of(settlement)._pruner._thread.is_alive()
 
 
 # ---- durations and options

@@ -14,9 +14,9 @@ from settlemark_adapters.filesystem._records import (
     Picture,
     Record,
     Touch,
+    copy_attributes,
     copy_into,
     is_same,
-    liken,
     picture,
     write_all,
 )
@@ -54,7 +54,7 @@ class Plans:
             depth = self._root.existing(parts[:-1])
             folder = stack.enter_context(self._root.entered(parts[:depth]))
             if depth < len(parts) - 1:
-                return self._raise_up(order, desk, folder, depth, parts, data, result)
+                return self._plan_folders(order, desk, folder, depth, parts, data, result)
             name = parts[-1]
             before = picture(folder, name)
             if before is not None and before.kind != "file":
@@ -78,11 +78,11 @@ class Plans:
             if depth == len(parts):
                 return Plan(Record(order.tool, order.digest, "nothing", [], result), lambda: None)
             folder = stack.enter_context(self._root.entered(parts[:depth]))
-            return self._raise_up(order, desk, folder, depth, parts, None, result)
+            return self._plan_folders(order, desk, folder, depth, parts, None, result)
 
         return plan
 
-    def _raise_up(
+    def _plan_folders(
         self, order: Order, desk: Desk, folder: int, depth: int, parts: Parts, data: bytes | None, result: Any
     ) -> Plan:
         """Plan to let missing folders land at once, with the file in the innermost."""
@@ -161,7 +161,7 @@ def _write(folder: int, name: str, data: bytes, model: tuple[int, str] | None, *
             with opened(*model) as source:
                 if append:
                     copy_into(source, file)
-                liken(source, file, times=False)
+                copy_attributes(source, file, times=False)
         write_all(file, data)
         os.fsync(file)
     finally:

@@ -242,7 +242,7 @@ class Desk:
             target = self.create(part)
             try:
                 copy_into(source, target)
-                liken(source, target, times=True)
+                copy_attributes(source, target, times=True)
                 os.fsync(target)
             finally:
                 os.close(target)
@@ -278,7 +278,7 @@ def write_all(file: int, data: bytes) -> None:
         rest = rest[os.write(file, rest) :]
 
 
-def liken(source: int, target: int, *, times: bool) -> None:
+def copy_attributes(source: int, target: int, *, times: bool) -> None:
     """Give a file another's owner, mode, extended attributes (as far as permitted) and times."""
     model = os.fstat(source)
     with suppress(PermissionError):
@@ -307,9 +307,9 @@ __all__ = [
     "Record",
     "Records",
     "Touch",
+    "copy_attributes",
     "copy_into",
     "is_same",
-    "liken",
     "picture",
     "write_all",
 ]

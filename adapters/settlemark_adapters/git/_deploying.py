@@ -111,7 +111,7 @@ class Deploying:
                 unmark(self._repository, "sent", key)  # it never began
                 raise GitFault(f"the command for {target} cannot be run: {error}", target=target) from None
         if ended.returncode:
-            said = self._repository.hushed(ended.stderr.decode(errors="replace").strip())[-_TOLD:]
+            said = self._repository.without_secrets(ended.stderr.decode(errors="replace").strip())[-_TOLD:]
             raise DeployFailed(
                 f"the deployment to {target} ended with {ended.returncode}: {said or 'it said nothing'}",
                 target=target,

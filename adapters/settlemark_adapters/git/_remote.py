@@ -28,7 +28,7 @@ class Remote:
         self._repository = repository
         self._address = address
         self._seconds = seconds
-        self.name = repository.hushed(address)
+        self.name = repository.without_secrets(address)
 
     def look(self, ref: str) -> str | None:
         """Return what a ref of the remote points to, or None.
@@ -71,7 +71,7 @@ class Remote:
             reasons = _REJECTED.findall(fault.output.decode(errors="replace"))
             if not reasons:
                 raise RemoteLost(f"the connection to {self.name} broke: {fault.said}") from None
-            reason = self._repository.hushed(reasons[0])
+            reason = self._repository.without_secrets(reasons[0])
             raise PushRefused(
                 f"{self.name} refuses {ref}: {reason}; nothing was changed there; fetch what it has, and plan again",
                 remote=self.name,

@@ -177,7 +177,7 @@ class Repository:
         except subprocess.TimeoutExpired:
             raise GitTimeout(f"git {_verb(arguments)} took more than {seconds:g} s and was ended") from None
         if ended.returncode not in ends:
-            said = self.hushed((ended.stderr or ended.stdout).decode(errors="replace").strip())
+            said = self.without_secrets((ended.stderr or ended.stdout).decode(errors="replace").strip())
             raise GitFault(
                 f"git {_verb(arguments)} refused: {said or 'it said nothing'}",
                 code=ended.returncode,
@@ -186,7 +186,7 @@ class Repository:
             )
         return ended.stdout
 
-    def hushed(self, text: str) -> str:
+    def without_secrets(self, text: str) -> str:
         """Return a text without secrets: of the environment, and passwords in addresses."""
         for secret in self._secrets:
             text = text.replace(secret, "***")

@@ -89,7 +89,7 @@ def _between(trial: Trial, worlds: Worlds) -> Iterator[Death]:
             yield Death(Fault(number, mode), abort=abort, where=f"{mode[5:]} the {act} of {tool}")
     if trial.study.points is None or trial.study.points >= _FOR_STATEMENTS:
         ended = _play(worlds.fresh(), Death(), tell_points=True)
-        raise_other(ended)
+        check_exit(ended)
         for point in trial.study.sample([KillPoint(*told) for told in ended.told]):
             yield Death(statement=point.number, where=f"{point.when} the ledger's {point.statement:.40}")
 
@@ -131,7 +131,7 @@ def moments_of(trial: Trial, worlds: Worlds) -> list[Moment]:
     if known is None:
         acts: tuple[Act, ...] = ("release",) if trial.held else ("call", "undo")
         ended = _play(worlds.fresh(), Death(abort=not trial.held), acts=acts)
-        raise_other(ended)
+        check_exit(ended)
         known = trial.study.moments[id(trial.example)] = once_each([Moment(*told) for told in ended.told])
     return known
 
@@ -176,7 +176,7 @@ def _telling(tell: Tell) -> Callable[[KillPoint], None]:
 def _die(trial: Trial, bench: Bench, death: Death) -> tuple[str, bool]:
     """Die once and recover; return how that left the world, and whether it had changed when the process died."""
     url, name = bench.file(), fresh_name()
-    raise_other(_play(bench, death, url=url, name=name))
+    check_exit(_play(bench, death, url=url, name=name))
     changed = not bench.is_new
     end, why, mend = _recovered(
         trial, bench, url, name, again=death.fault is not None and death.fault.mode == "kill after"
@@ -226,7 +226,7 @@ def judged(trial: Trial, bench: Bench, settlement: Settlement, name: str) -> tup
     return "", f"{less}, though the settlement says that it is done", _MEND
 
 
-def raise_other(ended: Exit) -> None:
+def check_exit(ended: Exit) -> None:
     """Check that a process ended, or died as told.
 
     Raises:
@@ -241,4 +241,4 @@ def raise_other(ended: Exit) -> None:
         )
 
 
-__all__ = ["between_steps", "inside_steps", "judged", "moments_of", "raise_other"]
+__all__ = ["between_steps", "check_exit", "inside_steps", "judged", "moments_of"]

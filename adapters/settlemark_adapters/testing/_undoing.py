@@ -7,7 +7,7 @@ from typing import Any
 
 from settlemark.testing import Fault, FaultInjector, Mode, can_fork, in_child
 from settlemark_adapters.testing._bench import UNDO_FAILED, Account, Bench, Worlds, account, fresh_name
-from settlemark_adapters.testing._crashing import moments_of, raise_other
+from settlemark_adapters.testing._crashing import check_exit, moments_of
 from settlemark_adapters.testing._lines import FailedLine, Lines, Moment, files_of, may_fail
 from settlemark_adapters.testing._report import Failed, NotApplicable
 from settlemark_adapters.testing._study import Trial
@@ -141,7 +141,7 @@ def _struck(bench: Bench, moment: Moment, problem: Callable[[Account, Any, Bench
             tell(problem(account(settlement, name), bench.look(), bench))
 
     ended = in_child(act, timeout=_SECONDS)
-    raise_other(ended)
+    check_exit(ended)
     return str(ended.told[0])
 
 

@@ -36,14 +36,14 @@ from settlemark._model.guards import Guards, Order
 from settlemark._model.level import Level
 from settlemark._model.scope import Scope
 from settlemark._observe.events import LostLease, Told
-from settlemark._observe.logs import keep_from_logs, let_into_logs
+from settlemark._observe.logs import redact_logs_for, stop_redacting_for
 from settlemark._protocol.index import Position
 from settlemark._protocol.protocol import Protocol
 from settlemark._report.verdicts import Verdict
-from settlemark._runtime.background import Asker, Tender, Watch
+from settlemark._runtime.background import Prober, Tender, Watch
 from settlemark._runtime.choice import Choice
 from settlemark._runtime.driver import Driver
-from settlemark._runtime.retention import DAY, Keeper
+from settlemark._runtime.retention import DAY, Pruner
 from settlemark.ledger import Ledger, open_ledger
 from settlemark.ledger._forking import Origin
 from settlemark.ledger._payloads.encryption import encryption_of
@@ -106,7 +106,7 @@ class Host:
             told = self.driver.kernel.telling.observer = Told(settings.observe)
             self.ledger.watch_leases(lambda worker, transactions: told.tell(LostLease(worker, transactions)))
         if payloads.encrypt is not None:
-            keep_from_logs(self)
+            redact_logs_for(self)
         self._historian = None if settings.history is None else self._recording(settings.history)
         self._begin_to_tend()
 
@@ -120,15 +120,15 @@ class Host:
             self.driver.kernel.wake_tender = self._tender.tell
             self._tender.start()
             weakref.finalize(self, here.guarded(self._tender.tell))
-        self._keeper: Keeper | None = None
+        self._pruner: Pruner | None = None
         if settings.payloads.retention is not None:
             older_than = settings.payloads.retention * DAY
-            self._keeper = Keeper(self.ledger, older_than=older_than, clock=settings.injected.clock)
-            self._keeper.start()
-            weakref.finalize(self, here.guarded(self._keeper.tell))
-        self._asker = Asker(self.driver)
-        self.driver.probing.on_doubt = self._asker.tell
-        weakref.finalize(self, here.guarded(self._asker.wake))
+            self._pruner = Pruner(self.ledger, older_than=older_than, clock=settings.injected.clock)
+            self._pruner.start()
+            weakref.finalize(self, here.guarded(self._pruner.tell))
+        self._prober = Prober(self.driver)
+        self.driver.probing.on_doubt = self._prober.tell
+        weakref.finalize(self, here.guarded(self._prober.wake))
         self._watch = Watch(self.driver)
         self.driver.ages.on_age = self._watch.tell
         weakref.finalize(self, here.guarded(self._watch.wake))
@@ -291,7 +291,7 @@ class Host:
 
     def remember_loop(self) -> None:
         """Remember the caller's event loop: handlers without a waiting caller run there."""
-        for tender in (self._tender, self._asker, self._watch):
+        for tender in (self._tender, self._prober, self._watch):
             if tender is not None:
                 tender.loop = weakref.ref(asyncio.get_running_loop())
 
@@ -305,13 +305,13 @@ class Host:
             return
         self.ledger.acts.wait(self.patience)
         self.ledger.expect_end()
-        for thread in (self._asker, self._watch, self._keeper, self._tender):
+        for thread in (self._prober, self._watch, self._pruner, self._tender):
             if thread is not None:
                 thread.stop()
         self.ledger.close()
         if self._historian is not None:
             self._historian.close()
-        let_into_logs(self)
+        stop_redacting_for(self)
 
     def _recording(self, path: str | os.PathLike[str]) -> Historian:
         from settlemark.history._engine import Historian

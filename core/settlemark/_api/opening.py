@@ -13,7 +13,7 @@ from settlemark._acts.perform import Program
 from settlemark._api.host import Host
 from settlemark._api.transaction import NEVER_ENTERED, AsyncTransaction, Transaction, _Face
 from settlemark._attempt.attempt import Attempt, Part
-from settlemark._edges.shield import closed, forgo_lowering, lower_shield, raise_shield, strike
+from settlemark._edges.shield import abandon_shield, closed, deliver_signals, lower_shield, raise_shield
 from settlemark._edges.wording import in_words
 from settlemark._lifecycle.parking import Park
 from settlemark._protocol.states import Reason, State, Tag
@@ -38,7 +38,7 @@ class Opening:
     def __del__(self) -> None:
         # The block was entered by hand and dropped: nobody can leave it any more.
         if self._shielded and not sys.is_finalizing():
-            forgo_lowering()
+            abandon_shield()
 
     def _under(self, hold: int) -> Self:
         """Begin the transaction at a hold's place."""
@@ -54,7 +54,7 @@ class Opening:
             self._face = Transaction(self._host, begun[0], self._park)
             enter_body(self._host.driver.kernel, begun[0].attempt.name)
             self._shielded = up
-            strike()  # from here on the block's end is certain
+            deliver_signals()  # from here on the block's end is certain
             self._face._is_to_be_left = True  # noqa: SLF001 - the other half of the pair
         except BaseException:
             self._shielded = False
@@ -91,7 +91,7 @@ class Opening:
             self._face = AsyncTransaction(self._host, begun[0], self._park)
             enter_body(self._host.driver.kernel, begun[0].attempt.name)
             self._shielded = up
-            strike()
+            deliver_signals()
             self._face._is_to_be_left = True  # noqa: SLF001 - the other half of the pair
         except GeneratorExit:
             self._shielded = False

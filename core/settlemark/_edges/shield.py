@@ -4,7 +4,7 @@ A signal's handler runs between any two instructions of the main thread and may 
 a step, with a lock taken, before a clean-up has begun. So handlers are wrapped while the engine works in the main
 thread. The stack's frames tell where a signal arrived: inside of functions marked `closed` the signal is deferred;
 inside of those marked `lifted` (a tool, a wait), and outside of both, its handler runs at once. A deferred signal is
-delivered as soon as the engine reaches a place where nothing is half done and no lock is taken. After `PUT_OFF_SECONDS`
+delivered as soon as the engine reaches a place where nothing is half done and no lock is taken. After `DEFER_SECONDS`
 it is delivered inside of functions marked `hanging` as well (an undo, for example), so that a hanging handler can still
 be stopped; never in the engine's own work, which ends by its own deadlines even when a store hangs.
 
@@ -28,7 +28,7 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 _F = TypeVar("_F", bound=Callable[..., Any])
 
-PUT_OFF_SECONDS = 10.0
+DEFER_SECONDS = 10.0
 AGAIN_SECONDS = 0.05
 """How soon a deferred signal is sent again."""
 HEADROOM = 220
@@ -36,22 +36,22 @@ HEADROOM = 220
 _NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGALRM", "SIGUSR1", "SIGUSR2", "SIGBREAK")
 _SIGNALS = tuple(int(getattr(signal, name)) for name in _NAMES if hasattr(signal, name))
 
-Striking = Callable[[int, FrameType | None], Any]
+SignalHandler = Callable[[int, FrameType | None], Any]
 
 # The originals: the wrappers in `signal`, which turn numbers into names, cost more than everything else here.
 _plain: Any = sys.modules.get("_signal", signal)
 _getsignal: Callable[[int], Any] = _plain.getsignal
-_signal: Callable[[int, Striking], Any] = _plain.signal
+_signal: Callable[[int, SignalHandler], Any] = _plain.signal
 start_bare_thread: Callable[..., int] = threading._start_new_thread  # type: ignore[attr-defined]  # noqa: SLF001
 
 _closed: set[CodeType] = set()
 _lifted: set[CodeType] = set()
 _hanging: set[CodeType] = set()
-_put_off: dict[int, float] = {}
+_deferred: dict[int, float] = {}
 _main = threading.main_thread().ident
 _depth = 0
 _locks = 0
-_forgone: list[None] = []
+_abandoned: list[None] = []
 """One entry for each `lower_shield` that will never be called, until subtracted from the depth."""
 
 
@@ -113,8 +113,8 @@ def raise_shield() -> bool:
         if type(handler) is not _Deferring and callable(handler):
             with suppress(ValueError):  # a subinterpreter has no signals
                 _signal(number, _Deferring(handler))
-    if _forgone:
-        _take_forgone()
+    if _abandoned:
+        _take_abandoned()
     _depth += 1  # after the handlers are wrapped: a signal before this line has interrupted nothing
     return True
 
@@ -124,34 +124,34 @@ def lower_shield() -> None:
     """Undo one `raise_shield`, and deliver deferred signals unless the caller is shielded too."""
     global _depth  # noqa: PLW0603
     _depth -= 1
-    if _forgone:
-        _take_forgone()
+    if _abandoned:
+        _take_abandoned()
     try:
-        if _put_off and not _is_closed(sys._getframe(2)):  # noqa: SLF001 - the frames tell
-            strike()
+        if _deferred and not _is_closed(sys._getframe(2)):  # noqa: SLF001 - the frames tell
+            deliver_signals()
     finally:
         if _depth == 0 and threading.get_ident() == _main:
             _unwrap()
 
 
 @closed
-def forgo_lowering() -> None:
+def abandon_shield() -> None:
     """Note that a `lower_shield` will never be called.
 
     The garbage collector may call this in any thread and between any two instructions.
     """
-    _forgone.append(None)
+    _abandoned.append(None)
     if threading.get_ident() == _main and not _is_closed(sys._getframe(1).f_back):  # noqa: SLF001 - as above
-        _take_forgone()
+        _take_abandoned()
         if _depth == 0:
             _unwrap()
 
 
 @closed
-def _take_forgone() -> None:
+def _take_abandoned() -> None:
     global _depth  # noqa: PLW0603
-    while _forgone:
-        _forgone.pop()
+    while _abandoned:
+        _abandoned.pop()
         _depth -= 1
 
 
@@ -160,13 +160,13 @@ def _unwrap() -> None:
     for number in _SIGNALS:
         found = _getsignal(number)
         # A handler whose signal is deferred is unwrapped after the delivery.
-        if type(found) is _Deferring and number not in _put_off:
+        if type(found) is _Deferring and number not in _deferred:
             _signal(number, found.handler)
-            if number in _put_off:  # arrived between the two lines
+            if number in _deferred:  # arrived between the two lines
                 _signal(number, found)
 
 
-def strike() -> None:
+def deliver_signals() -> None:
     """Deliver the deferred signals here and now.
 
     Raises:
@@ -174,8 +174,8 @@ def strike() -> None:
     """
     if threading.get_ident() != _main:
         return
-    while _put_off:
-        number, _ = _put_off.popitem()
+    while _deferred:
+        number, _ = _deferred.popitem()
         _handle(number, sys._getframe(1))  # noqa: SLF001 - a handler is given the frame
 
 
@@ -188,20 +188,20 @@ class _Deferring:
 
     __slots__ = ("handler",)
 
-    def __init__(self, handler: Striking) -> None:
+    def __init__(self, handler: SignalHandler) -> None:
         self.handler = handler
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        since = _put_off.get(number)
-        lasts = since is not None and time.monotonic() - since >= PUT_OFF_SECONDS
+        since = _deferred.get(number)
+        lasts = since is not None and time.monotonic() - since >= DEFER_SECONDS
         if _is_closed(frame, hangs=lasts):
             if since is None:
-                _put_off[number] = time.monotonic()
+                _deferred[number] = time.monotonic()
                 # Not `threading.Thread`: the signal may have arrived in the middle of a thread's start.
                 with suppress(RuntimeError):
                     start_bare_thread(_send_again, (number,))
             return
-        _put_off.pop(number, None)
+        _deferred.pop(number, None)
         self.handler(number, frame)
 
 
@@ -216,9 +216,9 @@ def _handle(number: int, frame: FrameType | None) -> None:
 def _send_again(number: int) -> None:
     """Send a signal again until it is delivered: when the shield is lowered, no code of settlemark may be running."""
     main = _main
-    while number in _put_off and main is not None:
+    while number in _deferred and main is not None:
         time.sleep(AGAIN_SECONDS)
-        if number in _put_off and type(_getsignal(number)) is _Deferring:
+        if number in _deferred and type(_getsignal(number)) is _Deferring:
             with suppress(OSError, RuntimeError):
                 signal.pthread_kill(main, number)
 
@@ -261,10 +261,11 @@ def _is_closed(frame: FrameType | None, *, hangs: bool = False) -> bool:
 
 
 __all__ = [
+    "DEFER_SECONDS",
     "HEADROOM",
-    "PUT_OFF_SECONDS",
+    "abandon_shield",
     "closed",
-    "forgo_lowering",
+    "deliver_signals",
     "hanging",
     "lifted",
     "locked",
@@ -272,6 +273,5 @@ __all__ = [
     "raise_shield",
     "refuse_too_deep",
     "shielded",
-    "strike",
     "unlocked",
 ]

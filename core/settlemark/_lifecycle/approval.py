@@ -140,7 +140,7 @@ class Answers:
     def recover(self, *, keep_open: float | None = None) -> Program[Recovered]:
         """Recover as `Recovery.recover`, then settle what was put aside and is answered by now."""
         report: Recovered = yield from self._resolution.recover(keep_open=keep_open)
-        yield from self.take_all_said()
+        yield from self.settle_answered()
         with self._kernel.local as protocol:
             # Includes those that another thread of this process settled first.
             over = [name for name in report.kept if name not in protocol.named]
@@ -165,7 +165,7 @@ class Answers:
                 with self._kernel.local as protocol:
                     raise protocol.refusal(attempt.live)
 
-    def take_all_said(self) -> Program[None]:
+    def settle_answered(self) -> Program[None]:
         """Settle everything put aside that is answered by now."""
         with self._kernel.local as protocol:
             if not any(is_parked(txn) for txn in protocol.live.values()):

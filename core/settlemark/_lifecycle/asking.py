@@ -82,7 +82,7 @@ class Asking:
                         approval = approval_of(said.answer)
                         likeness = yield from with_other_arguments(attempt, effect, approval.arguments)
                 if said is not None and answer != said.answer:
-                    tell_late(effect, said, approval_of(answer))
+                    warn_late_answer(effect, said, approval_of(answer))
             except GeneratorExit:
                 raise
             except let_through:
@@ -108,7 +108,9 @@ class Asking:
         )
         return said
 
-    def hear_late(self, attempt: Attempt, effect: Effect, said: AnswerOnRecord, let_through: Control) -> Program[None]:
+    def collect_late_answer(
+        self, attempt: Attempt, effect: Effect, said: AnswerOnRecord, let_through: Control
+    ) -> Program[None]:
         """Let a framework deliver its late answer to this question, so that no other question gets it.
 
         The answer has no effect, since another was first; its author is told so.
@@ -122,9 +124,9 @@ class Asking:
         except let_through:
             return
         if late is not None:
-            tell_late(effect, said, late)
+            warn_late_answer(effect, said, late)
 
-    def tell_ofrejected(self, attempt: Attempt, effect: Effect) -> Program[None]:
+    def log_rejected_before(self, attempt: Attempt, effect: Effect) -> Program[None]:
         """Log that a person rejected this call when its transaction was entered before: it is asked about anew.
 
         That attempt is over and undone, with its answer on record; the new attempt needs an answer of its own.
@@ -259,7 +261,7 @@ def rejected(approval: Approval) -> Disposed:
     return Disposed(Disposition.REJECTED, approval.because)
 
 
-def tell_late(effect: Effect, said: AnswerOnRecord, late: object) -> None:
+def warn_late_answer(effect: Effect, said: AnswerOnRecord, late: object) -> None:
     """Log that an answer came too late, and who gave the first."""
     first, approval, told = approval_of(said.answer), None, "none"
     try:
@@ -308,6 +310,6 @@ __all__ = [
     "Control",
     "recorded_likeness",
     "rejected",
-    "tell_late",
+    "warn_late_answer",
     "with_other_arguments",
 ]

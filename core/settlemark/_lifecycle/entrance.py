@@ -240,7 +240,7 @@ class Entrance:
             attempt.restart(build(same, same.attempt))
             protocol.park(same, parked=False)
             return attempt
-        if same.state is State.OPEN and self._recovery.is_nobodys(same) and same not in self._recovery.coming():
+        if same.state is State.OPEN and self._recovery.is_unattended(same) and same not in self._recovery.coming():
             attempt = self._recovery.revived(protocol, book, same, build(same, same.attempt))
             attempt.again = 1
             protocol.park(same, parked=False)

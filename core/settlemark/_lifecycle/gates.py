@@ -25,7 +25,7 @@ from settlemark._lifecycle.asking import (
     Control,
     recorded_likeness,
     rejected,
-    tell_late,
+    warn_late_answer,
     with_other_arguments,
 )
 from settlemark._model.declaration import Handler
@@ -71,12 +71,12 @@ class Gates:
             said: AnswerOnRecord | None = yield from self._asking.said(earlier.key)
             if said is not None:  # given elsewhere, while nobody here was waiting
                 answer = said.answer
-                yield from self._asking.hear_late(attempt, earlier, said, let_through)
+                yield from self._asking.collect_late_answer(attempt, earlier, said, let_through)
                 return (yield from self._answered(attempt, txn, earlier, lambda _gate: answer, let_through))
         if not waits and not (yield from self._needs_a_yes(attempt, effect)):
             return earlier
         if earlier is None and attempt.number > 1:
-            yield from self._asking.tell_ofrejected(attempt, effect)
+            yield from self._asking.log_rejected_before(attempt, effect)
         if ask is None:
             self._leave_to_its_end(attempt, effect)
             if earlier is not None and earlier.outcome is not Outcome.QUEUED:
@@ -109,7 +109,7 @@ class Gates:
             # An answer from elsewhere was first, and its author was told so: that answer holds.
             yield from self._asking.withdraw(attempt, likeness, NOTHING)
             late, approval, said = approval, approval_of(first.answer), first
-            tell_late(effect, first, late)
+            warn_late_answer(effect, first, late)
             likeness = yield from with_other_arguments(attempt, effect, approval.arguments)
 
     def _held_back(self, attempt: Attempt, txn: Txn, effect: Effect) -> Program[Effect]:

@@ -90,7 +90,7 @@ class Parking:
                 raise protocol.refusal(attempt.live)
         yield from self._undoing.suspend(attempt)
 
-    def let_go_of_others(self) -> None:
+    def forget_resumed_elsewhere(self) -> None:
         """Forget transactions put aside here that another process has resumed."""
         with self._kernel.local:
             gone = [(txn, attempt) for txn, attempt in self._kernel.attempts.items() if self._is_others(txn, attempt)]

@@ -84,7 +84,7 @@ class Recovery:
             orphans = [
                 txn
                 for txn in protocol.live.values()
-                if only in (None, txn.name) and self.is_nobodys(txn) and txn not in coming
+                if only in (None, txn.name) and self.is_unattended(txn) and txn not in coming
             ]
             orphans.sort(key=lambda txn: txn.position)
             due: list[Txn] = []
@@ -101,7 +101,7 @@ class Recovery:
             found = {(r.row.name, r.row.attempt): r for r in records}
             if only is None:
                 self.record_ends(protocol, book, found)
-            taken = self._adrift(book, only)
+            taken = self._resume_stopped(book, only)
             ghosts = book.ghosts() if due else frozenset[str]()
             for txn in due:
                 recorded = found.get((txn.name, txn.attempt))
@@ -181,7 +181,7 @@ class Recovery:
             waiting = self.ending.pop(attempt, [])
         fire(waiting)
 
-    def _adrift(self, book: Book, only: str | None) -> list[Attempt]:
+    def _resume_stopped(self, book: Book, only: str | None) -> list[Attempt]:
         """Take up work of this process that a failing store had stopped."""
         found = [
             attempt for attempt in self._kernel.attempts.values() if attempt.adrift and only in (None, attempt.name)
@@ -219,9 +219,9 @@ class Recovery:
         report: Recovered = yield from self.take_up(beside=beside)
         yield from self._undoing.tidy(beside)
         for name, tools in report.stuck.items():
-            self._tell_stuck(name, tools)
+            self._log_stuck(name, tools)
 
-    def _tell_stuck(self, name: str, tools: list[str]) -> None:
+    def _log_stuck(self, name: str, tools: list[str]) -> None:
         seen = self._stuck_since.setdefault(name, self._kernel.monotonic())
         if seen is not None and self._kernel.monotonic() - seen >= HANDLER_GRACE:
             self._stuck_since[name] = None
@@ -237,7 +237,7 @@ class Recovery:
         """Whether no program of this process has it: another process does, or one that has ended did."""
         return txn not in self._kernel.attempts
 
-    def is_nobodys(self, txn: Txn) -> bool:
+    def is_unattended(self, txn: Txn) -> bool:
         """Whether no program of any process is bringing a transaction to its end."""
         return txn.owner in (NOBODY, self._kernel.ledger.worker) and txn not in self._kernel.attempts
 

@@ -321,7 +321,7 @@ class Resolution:
         unfinished = {(r.row.name, r.row.attempt): r for r in book.unfinished()}
         for txn in protocol.live.values():
             recorded = unfinished.get((txn.name, txn.attempt))
-            if recorded is None or not self._recovery.is_nobodys(txn):
+            if recorded is None or not self._recovery.is_unattended(txn):
                 continue
             beyond = {effect.row.key for effect in self._recovery.beyond(txn, recorded)}
             found.extend(

@@ -76,13 +76,13 @@ _encrypted: weakref.WeakSet[object] = weakref.WeakSet()
 logging.getLogger(LOGGER).addFilter(_Shown())
 
 
-def keep_from_logs(whose: object) -> None:
+def redact_logs_for(whose: object) -> None:
     """Keep payloads out of this process's logs while an object that uses an encrypted ledger lives."""
     _encrypted.add(whose)
 
 
-def let_into_logs(whose: object) -> None:
-    """Stop what `keep_from_logs` began: the ledger is closed."""
+def stop_redacting_for(whose: object) -> None:
+    """Stop what `redact_logs_for` began: the ledger is closed."""
     _encrypted.discard(whose)
 
 
@@ -176,8 +176,8 @@ __all__ = [
     "about",
     "about_txn",
     "json_logs",
-    "keep_from_logs",
-    "let_into_logs",
     "log_failure",
     "quote_of",
+    "redact_logs_for",
+    "stop_redacting_for",
 ]

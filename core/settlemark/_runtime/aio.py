@@ -161,7 +161,7 @@ async def _recorded_async(pending: Pending, patience: Patience) -> Any:
     By then a queued step is taken, dropped, or in doubt as its error says: never half done.
     """
     loop = asyncio.get_running_loop()
-    mail = _mail.get(loop) or _mail.setdefault(loop, _Mail())
+    mail = _mail.get(loop) or _mail.setdefault(loop, _Inbox())
     pending.hurry()
     leave_at: float | None = None
     while not pending.done:
@@ -190,7 +190,7 @@ def _wake(told: asyncio.Future[None]) -> None:
         told.set_result(None)
 
 
-class _Mail:
+class _Inbox:
     """Results that threads send to an event loop, delivered in batches: each wake-up of the loop is a system call."""
 
     __slots__ = ("_called", "_told")
@@ -215,7 +215,7 @@ class _Mail:
                 told.set_result(None)
 
 
-_mail: WeakKeyDictionary[asyncio.AbstractEventLoop, _Mail] = WeakKeyDictionary()
+_mail: WeakKeyDictionary[asyncio.AbstractEventLoop, _Inbox] = WeakKeyDictionary()
 
 
 async def _together_async(request: Together) -> list[Ended]:

@@ -185,13 +185,13 @@ class Tender:
                 raise
 
 
-class Asker(Tender):
+class Prober(Tender):
     """Probes effects in doubt, in a background thread: a counterparty that hangs delays nobody's undo.
 
     Starts at the first doubt.
     """
 
-    name = "settlemark-asker"
+    name = "settlemark-prober"
 
     def __init__(self, driver: Driver) -> None:
         super().__init__(driver, every=LONGEST_PAUSE)
@@ -220,7 +220,7 @@ class Asker(Tender):
         return self._every if due is None else min(self._every, due)
 
 
-class Watch(Asker):
+class Watch(Prober):
     """Watches how long transactions with a `max_age` have been open, in a background thread.
 
     Starts at the first such transaction.
@@ -236,4 +236,4 @@ class Watch(Asker):
         return self._every if due is None else min(self._every, due)
 
 
-__all__ = ["Asker", "Tender", "Watch"]
+__all__ = ["Prober", "Tender", "Watch"]

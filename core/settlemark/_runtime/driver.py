@@ -169,8 +169,8 @@ class Driver:
         """
         yield from self.recovery.tend(beside)
         yield from self.resolution.look_now_and_then()
-        self.parking.let_go_of_others()
-        yield from self.answers.take_all_said()
+        self.parking.forget_resumed_elsewhere()
+        yield from self.answers.settle_answered()
         yield from self.ages.look_at_ages(beside)
 
     def recover(self, *, keep_open: float | None = None) -> Program[Recovered]:

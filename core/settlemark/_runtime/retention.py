@@ -101,11 +101,11 @@ def _drop_fences(before: float, limit: int, protocol: Protocol, book: Book) -> i
     runs = [run for run in book.old_fences(before, limit=limit) if run not in unfinished]
     if runs:
         protocol.unfence(runs)
-        book.strike_fences(runs)
+        book.remove_fences(runs)
     return len(runs)
 
 
-class Keeper:
+class Pruner:
     """Prunes a ledger in a background thread, at once and every hour, until it is stopped or the ledger is collected.
 
     Args:
@@ -154,4 +154,4 @@ class Keeper:
             self._stopped.wait(EVERY_SECONDS)
 
 
-__all__ = ["DAY", "KEYS_DAYS", "PAUSE_SECONDS", "Keeper", "Pruned", "age_of", "duration", "prune", "total"]
+__all__ = ["DAY", "KEYS_DAYS", "PAUSE_SECONDS", "Pruned", "Pruner", "age_of", "duration", "prune", "total"]

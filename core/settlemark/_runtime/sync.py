@@ -25,11 +25,11 @@ from settlemark._edges.door import (
 )
 from settlemark._edges.errors import WouldBlock
 from settlemark._edges.shield import (
+    deliver_signals,
     hanging,
     lifted,
     shielded,
     start_bare_thread,
-    strike,
 )
 from settlemark._edges.wording import kind_of
 from settlemark._observe.logs import about, quote_of
@@ -43,7 +43,7 @@ _log = logging.getLogger("settlemark")
 @lifted
 def _call_here(act: Act) -> Any:
     """Call an act's function where a signal may be delivered; deferred signals are delivered first."""
-    strike()
+    deliver_signals()
     return call_with_current(act, strikes=True)
 
 
@@ -156,7 +156,7 @@ def _result_of(answer: Future[Any]) -> Any:
 
 @lifted
 def _sleep(seconds: float) -> None:
-    strike()
+    deliver_signals()
     time.sleep(seconds)
 
 
@@ -196,7 +196,7 @@ def _ended(program: Program[Any]) -> Ended:
 
 @lifted
 def _wait_sync(request: Wait) -> bool:
-    strike()
+    deliver_signals()
     return _wait_finally(request)
 
 

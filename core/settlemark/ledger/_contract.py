@@ -358,7 +358,7 @@ class Book(Protocol):
         """Return the runs that were cancelled before this time, the oldest first."""
         ...
 
-    def strike_fences(self, runs: Iterable[str]) -> None:
+    def remove_fences(self, runs: Iterable[str]) -> None:
         """Remove fences from the record."""
         ...
 

@@ -78,14 +78,14 @@ def _unwritable(url: str) -> str | None:
     if path is None:
         return None
     try:
-        return next(_wrongs(path.absolute()), None)
+        return next(_write_obstacles(path.absolute()), None)
     except PermissionError:
         return f"this user may not enter the folder {path.parent}: change its permissions, or name another file"
     except OSError:
         return None
 
 
-def _wrongs(path: Path) -> Iterator[str]:
+def _write_obstacles(path: Path) -> Iterator[str]:
     """Yield what keeps a file from being written, the farthest folder first."""
     from settlemark.ledger._sql.sqlite import BESIDE
 

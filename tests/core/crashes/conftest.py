@@ -14,7 +14,7 @@ from tests.core.crashes.sweep import Files, Namespaces
 from tests.rooms.api import host
 from tests.rooms.record import tables
 from tests.rooms.replica import Shared, SqlLedger
-from tests.rooms.runtime import Asker, Tender
+from tests.rooms.runtime import Prober, Tender
 from tests.servers import _roomy_memory
 
 FULL = os.environ.get("SETTLEMARK_CRASHES") == "full"
@@ -27,7 +27,7 @@ class Still(Tender):
         pass
 
 
-class StillAsker(Asker):
+class StillProber(Prober):
     """Asks nobody again."""
 
     def tell(self):
@@ -41,7 +41,7 @@ def still(monkeypatch, caplog):
     What nobody waits for goes with the next step; a kill finds it lost, if it may be lost.
     """
     monkeypatch.setattr(host, "Tender", Still)
-    monkeypatch.setattr(host, "Asker", StillAsker)
+    monkeypatch.setattr(host, "Prober", StillProber)
     caplog.set_level(logging.CRITICAL, logger="settlemark")  # every doubt is logged, and there are thousands
 
     def later(shared, step):

@@ -537,7 +537,7 @@ def fences_are_struck_by_name_from_the_oldest_on(twins: Twins) -> None:
     twins.other.write(fenced("theirs", 1.0))
     assert twins.ours.book(lambda book: book.old_fences(3.0, limit=9)) == ["c", "a", "b"]
     assert twins.ours.book(lambda book: book.old_fences(FAR, limit=2)) == ["c", "a"]
-    twins.ours.book(lambda book: book.strike_fences(["c", "b"]))
+    twins.ours.book(lambda book: book.remove_fences(["c", "b"]))
     assert [row[1] for row in twins.ours.rows("fence")] == ["a", "d"]
 
 

@@ -256,7 +256,7 @@ ACTS = {
     "freshness.verify": "reads; `_still_ours` behind it, before a release",
     "gates._needs_a_yes": "asks whether somebody is to be asked",
     "asking.ask": "somebody is asked: what is done upon the answer is checked for itself",
-    "asking.hear_late": "a framework hands over an answer that came too late: nothing acts upon it",
+    "asking.collect_late_answer": "a framework hands over an answer that came too late: nothing acts upon it",
     "commit._examine": "hooks: what is decided upon them is a step, and refused when fenced",
 }
 """Every function that has a function of the user's called."""

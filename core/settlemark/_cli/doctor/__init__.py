@@ -14,7 +14,7 @@ from settlemark.ledger import open_ledger
 from settlemark.ledger._contract import SCHEMA_VERSION
 from settlemark.ledger._failures import explain
 from settlemark.ledger._limits import is_late, within
-from settlemark.ledger._replica.looking import Look, look_anyhow, looking
+from settlemark.ledger._replica.looking import Look, looking, open_any_schema
 
 
 def examine(
@@ -53,7 +53,7 @@ def examine(
 def _other_schema(url: str, wait: float) -> str | None:
     """Return the schema version of a ledger that cannot be opened for its version's sake."""
     try:
-        with within(wait), look_anyhow(url) as look:
+        with within(wait), open_any_schema(url) as look:
             rows = look.ask("SELECT value FROM settlemark_meta WHERE key = 'schema'")
     except Exception as error:
         explain(url, error)

@@ -308,7 +308,7 @@ class MemoryBook:
         """Return the runs that were cancelled before this time, the oldest first."""
         return [run for at, run in sorted((at, run) for run, at in self._fences.items()) if at < before][:limit]
 
-    def strike_fences(self, runs: Iterable[str]) -> None:
+    def remove_fences(self, runs: Iterable[str]) -> None:
         """Remove fences from the record."""
         for run in runs:
             self._fences.pop(run, None)

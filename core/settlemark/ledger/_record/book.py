@@ -344,7 +344,7 @@ class SqlBook:
         here = {"namespace": self._namespace, "before": before, "limit": limit}
         return [run for (run,) in self._wire.query(OLD_FENCES, here)]
 
-    def strike_fences(self, runs: Iterable[str]) -> None:
+    def remove_fences(self, runs: Iterable[str]) -> None:
         """Remove fences from the record."""
         for run in runs:
             self._wire.execute(STRIKE_FENCE, {"namespace": self._namespace, "run": run})

@@ -166,14 +166,14 @@ class Own:
             if call.admitted and not call.returned and call.mode is not Mode.HELD
             if (txn.id, call.number) not in self._out
         ]
-        return [*(partial(_abort_lost, txn) for txn in lost), *(partial(_have_back, call) for call in back)]
+        return [*(partial(_abort_lost, txn) for txn in lost), *(partial(_restore_acted, call) for call in back)]
 
 
 def _abort_lost(txn: Txn, protocol: Protocol) -> None:
     protocol.abort(txn, Reason.LOST)
 
 
-def _have_back(call: Call, protocol: Protocol) -> None:
+def _restore_acted(call: Call, protocol: Protocol) -> None:
     if call.hold is not None and call.admitted and not call.returned:
         protocol.acted(call, happened=True)
 

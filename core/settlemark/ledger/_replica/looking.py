@@ -125,7 +125,7 @@ class Look:
 
 
 @contextmanager
-def look_anyhow(url: str, *, namespace: str = "default") -> Generator[Look]:
+def open_any_schema(url: str, *, namespace: str = "default") -> Generator[Look]:
     """Open a store for reading whatever its schema: only use what is in every version."""
     from settlemark.ledger._replica.store import engine_to
     from settlemark.ledger._sql.supported import supported
@@ -176,4 +176,4 @@ def effects(look: Look, *, name: str, attempt: int, position: int, most: int) ->
     return look.rows(_EFFECTS, values)
 
 
-__all__ = ["Look", "Sizes", "Worker", "effects", "look_anyhow", "looking"]
+__all__ = ["Look", "Sizes", "Worker", "effects", "looking", "open_any_schema"]
