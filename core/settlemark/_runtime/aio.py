@@ -161,7 +161,7 @@ async def _recorded_async(pending: Pending, patience: Patience) -> Any:
     By then a queued step is taken, dropped, or in doubt as its error says: never half done.
     """
     loop = asyncio.get_running_loop()
-    mail = _mail.get(loop) or _mail.setdefault(loop, _Inbox())
+    inbox = _inboxes.get(loop) or _inboxes.setdefault(loop, _Inbox())
     pending.hurry()
     leave_at: float | None = None
     while not pending.done:
@@ -173,7 +173,7 @@ async def _recorded_async(pending: Pending, patience: Patience) -> Any:
             pending.give_up()
             break
         told = loop.create_future()
-        pending.watch(partial(mail.put, loop, told))
+        pending.watch(partial(inbox.put, loop, told))
         timer = None if left == inf else loop.call_later(left, _wake, told)
         try:
             await told
@@ -215,7 +215,7 @@ class _Inbox:
                 told.set_result(None)
 
 
-_mail: WeakKeyDictionary[asyncio.AbstractEventLoop, _Inbox] = WeakKeyDictionary()
+_inboxes: WeakKeyDictionary[asyncio.AbstractEventLoop, _Inbox] = WeakKeyDictionary()
 
 
 async def _together_async(request: Together) -> list[Ended]:
