@@ -98,7 +98,7 @@ class Adapter:
     """The tools of one counterparty. Subclass it, and put `@operation` on its methods.
 
     Args:
-        settlement: is told the declarations, so that it finds the handlers after a crash, whoever calls the tools.
+        settlement: learns the declarations, and finds the handlers after a crash, also for calls by other code.
         name: a prefix to the tools' names, where a settlement has several adapters of a kind.
         effects: what to declare otherwise: a class, or a mapping of parts, by the tool's (unprefixed) name.
 

@@ -1,6 +1,6 @@
 """Traces and metrics of a settlement with OpenTelemetry: `Settlement(url, observe=OpenTelemetry())`.
 
-A span for each attempt of a transaction, in the trace of whoever began it; below it a span for each act of an
+A span for each attempt of a transaction, in the trace of its caller; below it a span for each act of an
 effect: its call, its release, its undo. A tool's own spans nest in its act's. What a retry repeats, it links to.
 
 Attributes of spans are names, scopes, keys and outcomes, never arguments, results or messages of exceptions.
@@ -12,11 +12,11 @@ Those of metrics are only what there is little of: states, reasons, tools, class
 | `settlemark.aborts` | `{transaction}` | those that were undone: `reason` |
 | `settlemark.effects` | `{act}` | acts: `act`, `tool`, `class`, `outcome` |
 | `settlemark.unknown` | `{effect}` | acts whose outcome nobody knew: `tool`, `class` |
-| `settlemark.residue` | `{effect}` | effects that were left for somebody to look at |
+| `settlemark.residue` | `{effect}` | effects that were left for an operator to look at |
 | `settlemark.wait.duration` | `s` | a histogram of waits: `scope.type`, `outcome` |
 | `settlemark.effect.duration` | `s` | a histogram of acts with their retries: `act`, `tool`, `class` |
 | `settlemark.leases.lost` | `{lease}` | processes that did not move, and whose work others took over |
-| `settlemark.recovered` | `{transaction}` | what ended processes left, each time somebody looked: `result` |
+| `settlemark.recovered` | `{transaction}` | what ended processes left, each time a process looked: `result` |
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class OpenTelemetry:
             "settlemark.unknown", unit="{effect}", description="Acts whose outcome nobody knew."
         )
         self._residue = meter.create_counter(
-            "settlemark.residue", unit="{effect}", description="Effects that were left for somebody to look at."
+            "settlemark.residue", unit="{effect}", description="Effects that were left for an operator to look at."
         )
         self._waits = meter.create_histogram(
             "settlemark.wait.duration", unit="s", description="How long a call or a commit waited for another."
@@ -120,7 +120,7 @@ class OpenTelemetry:
         links: list[_trace.Link] = []
         if before is not None and event.attempt > 1:
             links.append(_trace.Link(before[0]))
-            # A retry is begun by whoever concludes the attempt: it belongs to the trace of the original caller.
+            # The thread that concludes an attempt begins its retry, which belongs to the original caller's trace.
             parent = before[1] if event.how == "retried" else parent
         span = self._tracer.start_span(
             "settlemark.transaction",

@@ -21,7 +21,7 @@ class Waits(Exception):
     def __init__(self, gate: Gate) -> None:
         wrong = "" if gate.error is None else f"; the last answer was none: {gate.error}"
         super().__init__(
-            f"{gate.tool} waits for a person's yes, and has not run: {gate.would}{wrong}. Hand off to whoever"
+            f"{gate.tool} waits for a person's yes, and has not run: {gate.would}{wrong}. Hand off to the one who"
             " decides; it goes on by itself when they have answered: do not call it again"
         )
         self.gate = gate

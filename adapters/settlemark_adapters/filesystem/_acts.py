@@ -188,7 +188,7 @@ class Acts:
                 changed.append((touch, now))
             elif not is_same(now, touch.before):
                 shown = self._root.shown(touch.parts)
-                raise OSError(f"{shown!r} was changed by somebody else since: it stays as it is; put it right by hand")
+                raise OSError(f"{shown!r} was changed by another writer since: it stays as it is; put it right by hand")
         for touch, now in reversed(changed):
             self._restore(desk, touch, now)
 
@@ -274,7 +274,7 @@ def _put_beside(desk: Desk, kept: str, folder: int, name: str, shown: str) -> No
     try:
         os.link(desk.name(kept), name, src_dir_fd=desk.folder, dst_dir_fd=folder, follow_symlinks=False)
     except FileExistsError:
-        raise FileExistsError(f"{shown!r} was made by somebody else meanwhile: put it right by hand") from None
+        raise FileExistsError(f"{shown!r} was made by another writer meanwhile: put it right by hand") from None
     except OSError:
         os.rename(desk.name(kept), name, src_dir_fd=desk.folder, dst_dir_fd=folder)
 

@@ -31,7 +31,7 @@ class Filesystem(Keeping):
         keep_days: days for which that is kept; see `prune`.
 
     Laws: an act happens once under its key, whole or not at all, wherever its process dies. An abort restores bytes,
-    mode and time, and removes new files; a file that somebody else has changed since stays, and is named. Two spellings
+    mode and time, and removes new files; a file changed by another writer since stays, and is named. Two spellings
     of one file are one scope. A written file is a new one in the place of the old: other hard links, and open handles,
     keep the old contents.
 

@@ -25,7 +25,7 @@ class GitError(Fault):
 
 
 class GitFault(GitError):
-    """It cannot be done: nothing was changed."""
+    """The git operation cannot be done: nothing was changed."""
 
 
 class Conflict(GitFault):
@@ -37,11 +37,11 @@ class WorkTreeInTheWay(GitFault):
 
 
 class ChangedOutside(GitFault):
-    """Somebody has changed the files to be undone, which stay as they are. Attribute: `paths`."""
+    """Another writer has changed the files to be undone: they stay as they are. Attribute: `paths`."""
 
 
 class PushRefused(GitFault):
-    """The remote refused. Attributes: `remote`, `ref`, `reason`."""
+    """The remote refused a push. Attributes: `remote`, `ref`, `reason`."""
 
 
 class DeployFailed(GitError):

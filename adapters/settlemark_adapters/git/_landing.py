@@ -56,7 +56,7 @@ class Landing:
             if self._move(name, self._next(name, tip, head), head, why=f"land {named(name)}"):
                 self._conclude(name, tip)
                 return self._told(tip)
-        raise GitFault(f"{self._work.branch} was moved by somebody else {_TRIES} times: try again later")
+        raise GitFault(f"{self._work.branch} was moved by other writers {_TRIES} times: try again later")
 
     def _next(self, name: str, tip: str, head: str | None) -> str:
         if head is None or self._repository.is_ancestor(head, tip):
@@ -76,7 +76,7 @@ class Landing:
         """Revert a landed decision on the branch, by a commit, if nobody built upon it.
 
         Raises:
-            ChangedOutside: somebody has changed its files since; nothing was moved.
+            ChangedOutside: another writer has changed its files since; nothing was moved.
         """
         step = self._work.found(name, key, "landed")
         if step is not None:
@@ -90,7 +90,7 @@ class Landing:
         """Revert everything a transaction has landed on the branch, newest first; again does nothing.
 
         Raises:
-            ChangedOutside: somebody has changed its files since; what is newer than that is reverted.
+            ChangedOutside: another writer has changed its files since; what is newer than that is reverted.
         """
         for step in self._landed(name):
             for decision in step.decisions:
@@ -120,7 +120,7 @@ class Landing:
             new = self._repository.commit(undone, [] if head is None else [head], text)
             if self._move(name, new, head, why=f"undo {decision}"):
                 return
-        raise GitFault(f"{self._work.branch} was moved by somebody else {_TRIES} times: try again later")
+        raise GitFault(f"{self._work.branch} was moved by other writers {_TRIES} times: try again later")
 
     # ---- the branch, and its work trees
 

@@ -345,7 +345,7 @@ class Repository:
             new = make(old)
             if new is None or new == old or self.move(name, new, old, why=why):
                 return new
-        raise GitFault(f"{name} was moved by somebody else {tries} times: try again later", ref=name)
+        raise GitFault(f"{name} was moved by other writers {tries} times: try again later", ref=name)
 
 
 _windows = threading.Lock()

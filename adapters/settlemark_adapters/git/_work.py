@@ -318,7 +318,7 @@ def _step(line: str) -> Step:
 def _cost(text: str) -> dict[str, Any]:
     try:
         found = json.loads(text)
-    except ValueError:  # a commit by somebody else
+    except ValueError:  # a commit by another author
         return {}
     return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 

@@ -86,7 +86,7 @@ class Acts:
             made = Record(order.tool, order.digest, key, before, after, kept, result)
             if bucket.version(key) != version or (kept and bucket.digest(_at(mark, "old")) != before):
                 raise OSError(
-                    f"{key!r} was changed by somebody else meanwhile: {order.tool} was not done; try it again"
+                    f"{key!r} was changed by another writer meanwhile: {order.tool} was not done; try it again"
                 )
             self._save(mark, made)
             record = made
@@ -182,7 +182,7 @@ class Acts:
         if now == record.before:
             return
         if now != record.after:
-            raise OSError(f"{key!r} was changed by somebody else since: it stays as it is; put it right by hand")
+            raise OSError(f"{key!r} was changed by another writer since: it stays as it is; put it right by hand")
         if record.before is None:
             bucket.remove(key)
         elif not record.kept or not bucket.has(_at(mark, "old")):

@@ -29,7 +29,7 @@ class Objects(Keeping):
         keep_days: for how long versions and records are kept below `.settlemark/`; see `prune`.
 
     Laws: an act happens once under its key, whole or not at all. An abort puts back the bytes that were there; what
-    somebody else has changed since stays, and is named.
+    another writer has changed since stays, and is named.
 
     Raises:
         ImportError: fsspec is not installed. ValueError: the address is none.

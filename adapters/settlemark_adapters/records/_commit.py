@@ -20,7 +20,7 @@ class Commit:
         at: when, in seconds since 1970.
         contents: by path, the record's text, or None where it is deleted.
         result: what the tool returned, as JSON.
-        key: the idempotency key of the call it was made for; None where somebody else made it.
+        key: the idempotency key of the call it was made for; None where another program made it.
         request: a digest of that call.
         reverts: the id of the commit that it takes back.
         number: how many there are, with this one.

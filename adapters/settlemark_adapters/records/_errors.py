@@ -3,7 +3,7 @@
 ```
 RecordError            nothing was written, and nothing changed
 ├── BadRecord          the caller's mistake: fields, ids, sums that do not add up
-├── Changed            somebody else has written there meanwhile
+├── Changed            another writer has written there meanwhile
 ├── KeyTaken           this call's key belongs to another call's commit, or to one that was taken back
 └── StoreError         the store cannot be reached, or what it holds is damaged
 OutcomeUnknown         the store did not say whether the commit stands: look for its key

@@ -27,7 +27,7 @@ class Invoices(Records):
 
     Tool: `create_invoice_with_lines`, beside those of `Records`.
 
-    Laws: after every commit, whoever makes it, each line belongs to an invoice, its `line_total` is its quantity times
+    Laws: after every commit, by any author, each line belongs to an invoice, its `line_total` is its quantity times
     its price in cents, and the invoice's `total` is the sum of its lines.
 
     >>> from settlemark_adapters.records import SqlBackend

@@ -23,7 +23,7 @@ class Journal(Records):
 
     Tool: `post_journal_entry`, beside those of `Records`.
 
-    Laws: after every commit, whoever makes it, each line belongs to an entry, and the debits of an entry's lines are
+    Laws: after every commit, by any author, each line belongs to an entry, and the debits of an entry's lines are
     its credits, and its `total`. So the sum of all accounts is zero.
 
     >>> from settlemark_adapters.records import SqlBackend

@@ -307,7 +307,7 @@ class Records(Adapter):
         """Take back the commit under a key, by a commit that restores the previous records; once, even if repeated.
 
         Raises:
-            Changed: somebody else has written to one of its records since: nothing is taken back.
+            Changed: another writer has written to one of its records since: nothing is taken back.
         """
         self._store.take_back(key, self.author)
 

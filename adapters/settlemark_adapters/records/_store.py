@@ -84,7 +84,7 @@ class Store:
         """Take back the commit under a key, by a commit that restores the previous records; once, even if repeated.
 
         Raises:
-            Changed: somebody else has written to one of its records since: nothing is taken back.
+            Changed: another writer has written to one of its records since: nothing is taken back.
         """
         for _ in range(TRIES):
             with self.backend.view() as view:

@@ -33,7 +33,7 @@ class Statement:
         kind: its effect class; when left out, `reversible` with `undo=` and else `irreversible`, held until its step
             settles. `read` for one that only looks.
         undo: the statement that takes it back, with parameters of the same names. It has to change as many rows as the
-            statement did, else somebody else has changed them since, and it is rolled back: let it say in its WHERE
+            statement did, else another program has changed them since, and it is rolled back: let it say in its WHERE
             how the statement left them.
         description: what it does, for a model.
         parameters: Python types by parameter; by default any text, number or truth value.

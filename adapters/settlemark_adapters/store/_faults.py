@@ -10,11 +10,11 @@ class MemoryFault(Fault):
 
 
 class VersionMoved(MemoryFault):
-    """Another has written it since it was read. Attributes: `expected`, `version` and `value` (the present ones)."""
+    """Another writer has changed the memory since it was read. Attributes: `expected`; present `version`, `value`."""
 
 
 class ChangedOutside(MemoryFault):
-    """It was changed without the settlement, so it is not overwritten. Attribute: `version`, the present one."""
+    """The memory was changed outside the settlement, and is not overwritten. Attribute: `version`, the present one."""
 
 
 class StoreLost(ConnectionError):

@@ -46,7 +46,7 @@ class Store(Adapter):
         name, effects: as for every adapter.
 
     Laws: the version of a name grows with every write, undone and deleted ones included, and is never used again.
-    An undo restores the value it found, or refuses because somebody has written past the settlement since.
+    An undo restores the value it found, or refuses because a program has written past the settlement since.
 
     Raises (from the tools):
         ScopeError: a namespace or a name that no store can hold; nothing was done.

@@ -54,7 +54,7 @@ class Subject:
         examples: at least one call of each tool.
         lose: `lose(place)` makes the counterparty act on the next request and never answer; None where that cannot
             be, and the kit then loses the answer inside this process.
-        meddle: `meddle(place, example)` changes what the example's call has just made, as somebody would who knows
+        meddle: `meddle(place, example)` changes what the example's call has just made, as a program would that knows
             nothing of settlements; None where nobody can.
         resources: `resources(place)` returns what is there by the scope it is found under, each as narrow as it can
             be: `{scope_of("file", "a.txt"): "…"}`; None when `look` does. The scope fuzzer compares them.

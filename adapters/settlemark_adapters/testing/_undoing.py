@@ -72,12 +72,12 @@ def foreign_change(trial: Trial) -> str:
             said, found = account(settlement, name), bench.look()
     if found != theirs[0]:
         raise Failed(
-            "somebody else changed what it had made, and its undo wrote over that",
+            "another program changed what it had made, and its undo wrote over that",
             "before it undoes, let the undo look whether the resource is as the call left it, and else raise",
         )
     if said.ended != "named":
         raise Failed(
-            "somebody else changed what it had made, and its undo did nothing and said nothing",
+            "another program changed what it had made, and its undo did nothing and said nothing",
             "let the undo raise when the resource is not as the call left it, so that it is named",
         )
     return "another's work is left as it is, and what stays is named"

@@ -30,7 +30,7 @@ class Act:
 
     Attributes:
         begun: the function was called: before that, nothing of it can have happened.
-        carried: the outcome in a worker thread, whoever waits for it.
+        carried: the outcome in a worker thread, for any thread or task that waits.
         around: a context manager entered around the call, where there is no `current`.
     """
 

@@ -77,7 +77,7 @@ class Records:
     def residue(
         self, *, last: int | None = None, since: float | None = None, run: str | None = None, dealt: bool = False
     ) -> list[Residue]:
-        """Return what aborts and partial commits left, oldest first: what somebody must look at.
+        """Return what aborts and partial commits left, oldest first: what an operator must look at.
 
         Work left by an ended process is not among it until taken up, which each settlement does in the background, and
         `recover()` does now; `settlemark residue` counts it.
@@ -86,7 +86,7 @@ class Records:
             last: only the last so many.
             since: only what was begun since then, in seconds since 1970.
             run: only that of one run.
-            dealt: residue that somebody has dealt with (`resolve`), in place of the rest.
+            dealt: residue that an operator has dealt with (`resolve`), in place of the rest.
         """
         from settlemark._report.sentences import left_over
 

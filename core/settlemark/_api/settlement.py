@@ -422,7 +422,7 @@ class Settlement(Operators, Records):
 
         Args:
             scopes: what the work may touch.
-            name: the hold's name, shown to those who wait for it.
+            name: the hold's name, shown to transactions that wait for it.
             wait: seconds for which its name may be in use by another; the settlement's by default.
 
         >>> settlement = Settlement("memory:")

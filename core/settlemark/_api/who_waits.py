@@ -26,7 +26,7 @@ NOBODY_WAITS = "Nothing is unfinished."
 
 Ends = Literal["process", "person", "framework", "sender", "nobody"]
 """Who ends a transaction: a living process, a person's answer, the framework that resumes it; or, when its worker is
-silent, that worker, else whoever takes it up when its quarantine is over."""
+silent, that worker, else the process that takes it up when its quarantine is over."""
 
 _STANDS = {
     State.OPEN: "open",
@@ -106,7 +106,7 @@ class Standing:
 
     @property
     def ends_it(self) -> Ends:
-        """Who ends it: every unfinished transaction has somebody, or needs to be given somebody."""
+        """Who ends the transaction: see `Ends`."""
         if self.parked and not self.worker:
             return "person" if self.asked else "framework"
         if self.alive:
@@ -140,7 +140,7 @@ class Standing:
 
 
 def left_standing(stand: Iterable[Standing], *, run: str | None = None, since: float | None = None) -> list[Standing]:
-    """Return those whose process is gone or silent: their effects are not settled, and may be unknown."""
+    """Return the transactions whose process is gone or silent: their effects are not settled, and may be unknown."""
     return [
         one
         for one in stand

@@ -30,7 +30,7 @@ def make_private(path: str | os.PathLike[str]) -> None:
 
 
 def others_may_read(path: Path) -> bool:
-    """Whether a file exists that somebody beside its owner may read."""
+    """Whether a file exists that other users than its owner may read."""
     try:
         return bool(path.stat().st_mode & 0o077)
     except OSError:

@@ -1,8 +1,8 @@
 """A person's yes from elsewhere: another thread, process or host.
 
-An answer is recorded beside its effect. Whoever waits for it reads it there: the process whose approver is still
+An answer is recorded beside its effect. The program that waits reads it there: the process whose approver is still
 asking, the framework that returns to its question, or any process that has the tools of what was put aside. So an
-answer may be given anywhere, whether or not somebody waits just then; giving it twice has no further effect.
+answer may be given anywhere, whether or not a program waits just then; giving it twice has no further effect.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ ASKED, APPROVED = Disposed(Disposition.ASKED), Disposed(Disposition.APPROVED)
 Control = tuple[type[BaseException], ...]
 """Exceptions by which a framework stops at a question: they pass through."""
 TRIES = 3
-"""How often somebody is asked whose answer cannot be read."""
+"""How often a person is asked whose answer cannot be read."""
 
 
 class Asking:

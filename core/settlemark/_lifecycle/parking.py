@@ -197,7 +197,7 @@ class Parking:
         attempt: Attempt = yield from self._kernel.step(take)
         if not approve:
             verdict = because or "no"
-            yield from self._undoing.abort(attempt, Reason.VETOED, hook="whoever was asked", verdict=verdict)
+            yield from self._undoing.abort(attempt, Reason.VETOED, hook="the person asked", verdict=verdict)
             return []
         try:
             held: list[Effect] = yield from self._as_approved(attempt, arguments, edits or {}, remake)

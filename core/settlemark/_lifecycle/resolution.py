@@ -312,7 +312,7 @@ class Resolution:
     # ---- the operator's view
 
     def doubts(self, protocol: Protocol, book: Book, *, stuck: bool = True) -> list[Doubt]:
-        """Return every effect that somebody has to look at.
+        """Return every effect that an operator has to look at.
 
         With `stuck`, also known effects that cannot be ended for want of handlers in this process.
         """

@@ -41,7 +41,7 @@ class Board:
         chronicle: writes a history of the decisions.
         closed: what ended since the last commit of the ledger, where that commit can fail.
         woken: fired tickets, to be taken.
-        aborted: transactions whose abort somebody has to conclude, to be taken.
+        aborted: transactions whose abort a program has to conclude, to be taken.
     """
 
     def __init__(self, *, first_epoch: int, plans: int, floors: int) -> None:

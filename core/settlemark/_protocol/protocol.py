@@ -42,7 +42,7 @@ class Protocol:
     """Decides who may touch, who waits, who commits and who aborts.
 
     Every method is one step. After a step, `take_woken` has the tickets to fire and `take_aborted` the transactions
-    whose abort somebody must conclude (undo, then `finish_abort`).
+    whose abort a program must conclude (undo, then `finish_abort`).
 
     >>> protocol = Protocol()
     >>> t = protocol.begin("trip-42")

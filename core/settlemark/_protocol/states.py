@@ -6,7 +6,7 @@ open ──seal──▶ sealed ──decide──▶ releasing ──finish─�
   └────abort──────┴───────────────────┴──abort──▶ aborting ──finish──▶ aborted
 ```
 
-*Waiting* is no state: it is a sealed transaction with somebody to wait for. `releasing` and `aborting` are unfinished:
+*Waiting* is no state: it is a sealed transaction that waits for another. `releasing` and `aborting` are unfinished:
 the transaction still holds its scopes while it acts on the world.
 
 A releasing transaction may still abort, but only while none of its held effects has left: then nothing irreversible has

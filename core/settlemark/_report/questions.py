@@ -89,7 +89,7 @@ def answer_on_record(effect: RecordedEffect | None) -> AnswerOnRecord | None:
 
 
 def no_on_record(effect: RecordedEffect | None) -> str | None:
-    """Say that somebody rejected an effect, who and why; None when nobody did."""
+    """Return who rejected an effect, and why; None when nobody did."""
     if effect is None:
         return None
     if said_values(effect).get("decision") == "reject":
@@ -181,7 +181,7 @@ def asked_account(asked: Sequence[Question]) -> str:
         lines.append(f"  key: {one.key}")
         if one.answer is not None:
             answer = one.answer.get("decision")
-            then = "any process that has its tools settles it" if one.parked else "whoever waits goes on with it"
+            then = "any process that has its tools settles it" if one.parked else "the waiting program goes on with it"
             lines.append(f"  answered: {answer}, by {one.answered_by}; {then}")
     if any(one.answer is None for one in asked):
         lines.append(

@@ -36,13 +36,13 @@ _WHY = {
     Reason.TIMEOUT: "it waited too long for another",
     Reason.VIOLATION: "a call came after it was sealed",
     Reason.REFUSED: "the first release was refused",
-    Reason.ABANDONED: "whoever ran it was gone",
+    Reason.ABANDONED: "its caller was gone",
     Reason.LOST: "its ledger failed",
     Reason.LEASE: "its process hung, and was thought dead",
     Reason.LATE: "what it holds had happened too late",
     Reason.REWOUND: "its work was rewound",
     Reason.OVERDUE: "it was open for longer than it may be",
-    Reason.LEFT: "whoever ran it was gone",
+    Reason.LEFT: "its caller was gone",
     Reason.CHOSEN: "a choice was made",
 }
 _BECAME = {
@@ -73,7 +73,7 @@ def account(transactions: Sequence[RecordedTransaction]) -> str:
 
 
 def dealt_account(transactions: Sequence[RecordedTransaction]) -> str:
-    """Describe in sentences what somebody has dealt with; "" if nothing."""
+    """Describe in sentences what an operator has dealt with; "" if nothing."""
     lines = ["Dealt with:"] if transactions else []
     for recorded, effect in left_over(transactions, dealt=True):
         lines.append(f"{_name(recorded)}: {effect.row.tool} on {effect.row.scope}: {dealt_with(effect)}")
@@ -109,9 +109,9 @@ def issued(recorded: RecordedTransaction) -> list[tuple[int, RecordedEffect]]:
 def left_over(
     transactions: Sequence[RecordedTransaction], *, dealt: bool = False
 ) -> Iterator[tuple[RecordedTransaction, RecordedEffect]]:
-    """Yield every effect that an abort or a partial commit left for somebody to mend, oldest first.
+    """Yield every effect that an abort or a partial commit left for an operator to mend, oldest first.
 
-    With `dealt`, those that somebody has dealt with.
+    With `dealt`, those that an operator has dealt with.
     """
     for recorded in transactions:
         for _, effect in issued(recorded):
@@ -364,7 +364,7 @@ def residue_table(transactions: Sequence[RecordedTransaction], nothing: str = NO
 
 
 def dealt_table(transactions: Sequence[RecordedTransaction]) -> Table:
-    """Return a table of what somebody has dealt with."""
+    """Return a table of what an operator has dealt with."""
     table = new_table("Dealt with", "transaction", "tool", "scope", "residue", "how", "key")
     for recorded, effect in left_over(transactions, dealt=True):
         tag = "" if effect.tag is None else effect.tag.value

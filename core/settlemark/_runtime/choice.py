@@ -1,6 +1,6 @@
 """A choice that begins now and is made later: its candidates are transactions that a framework runs.
 
-`Speculation` runs its branches itself, and chooses when all have ended. Here the candidates stay open until somebody
+`Speculation` runs its branches itself, and chooses when all have ended. Here the candidates stay open until a program
 chooses, perhaps in another process: entering the choice's name again resumes them.
 """
 

@@ -1,7 +1,7 @@
 """Planned calls, with the tools that were offered to the model, until they are carried out.
 
 A planned call may be carried out much later, by another graph or process of the same agent, with other tools. So the
-offered tools are kept with the call, for whoever carries it out and uses the same recorder.
+offered tools are kept with the call, for the program that carries it out with the same recorder.
 """
 
 from __future__ import annotations

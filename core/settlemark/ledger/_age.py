@@ -38,7 +38,7 @@ class Swept(NamedTuple):
 
 
 def is_kept(tag: Tag | None, outcome: Outcome) -> bool:
-    """Whether somebody must look at an effect, or there may still be news of it."""
+    """Whether an operator must look at an effect, or there may still be news of it."""
     return tag not in (None, Tag.CLEAN) or outcome in (Outcome.UNKNOWN, Outcome.INTENDED)
 
 

@@ -331,7 +331,7 @@ class Book(Protocol):
     def left(self, page: Page, *, dealt: bool = False) -> list[RecordedTransaction]:
         """Return attempts with residue, oldest first.
 
-        With `dealt`, those with effects that somebody has dealt with. A page counts these effects.
+        With `dealt`, those with effects that an operator has dealt with. A page counts these effects.
         """
         ...
 
@@ -456,7 +456,7 @@ class Ledger(Protocol):
 
     @property
     def stalled(self) -> bool:
-        """Whether the store was silent for longer than somebody waited, and has not answered since."""
+        """Whether the store was silent for longer than a caller waited, and has not answered since."""
         ...
 
     @property

@@ -1,7 +1,7 @@
 """Leases: who is thought dead, and who may still be sending. The one place where silence is judged.
 
 A worker keeps its lease by a *beat*: a number in the store that it increments. A watcher looks at that number and at
-its own monotonic clock only: no other clock, neither another host's nor the store's, can say that somebody is dead,
+its own monotonic clock only: no other clock, neither another host's nor the store's, can say that a worker is dead,
 since any of them may be set, or stand still while a machine sleeps. A beat has stood still for a period when the
 watcher itself has seen it do so all the time: looks that are too far apart (the store was away, the watcher was
 stopped, or asleep) prove nothing, and the period begins anew. So nobody is buried at a first look, nor because the

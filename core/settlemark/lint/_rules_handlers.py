@@ -110,7 +110,7 @@ def _left_out(looking: Looking, tool: Tool) -> Iterator[Remark]:
         "SM106",
         tool,
         f"{tool.name} is {tool.kind} and has no undo: it acts at once, and when its step fails it stays, named for"
-        " somebody to mend",
+        " an operator to mend",
         kind or f'"irreversible"{_scope_text(tool)}{_keyed(tool)}: it is held until its step has succeeded',
     )
 

@@ -351,7 +351,7 @@ def test_what_changes_while_it_is_replaced_is_not_replaced(store, monkeypatch):
         store.write("a", "somebody else's, and longer")
 
     monkeypatch.setattr(store.objects._bucket, "copy", overtaken)
-    with pytest.raises(OSError, match="was changed by somebody else meanwhile"):
+    with pytest.raises(OSError, match="was changed by another writer meanwhile"):
         with store.settlement.transaction("t") as tx:
             tx.call(store.objects.put, path="a", content="after")
     assert (store.look(), store.settlement.residue()) == ({"a": "somebody else's, and longer"}, [])
@@ -367,7 +367,7 @@ def test_nor_where_the_store_tells_no_versions_and_the_change_shows_in_the_copy_
 
     monkeypatch.setattr(store.objects._bucket, "copy", overtaken)
     monkeypatch.setattr(store.objects._bucket, "version", lambda key: None)
-    with pytest.raises(OSError, match="was changed by somebody else meanwhile"):
+    with pytest.raises(OSError, match="was changed by another writer meanwhile"):
         with store.settlement.transaction("t") as tx:
             tx.call(store.objects.put, path="a", content="after")
     assert (store.look(), store.settlement.residue()) == ({"a": "somebody else's"}, [])

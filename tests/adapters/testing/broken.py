@@ -182,7 +182,7 @@ class Resigned(Book):
 
 
 class Ruthless(Book):
-    """Its undo writes over what somebody else has written since."""
+    """Its undo writes over what another writer has written since."""
 
     def _take_back(self, name, key):
         with book_in(self.folder) as book:

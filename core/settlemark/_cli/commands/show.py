@@ -131,14 +131,14 @@ def residue(
     as_json: AsJson = False,
     as_table: AsTable = False,
     everything: Annotated[
-        bool, typer.Option("--all", help="Also what somebody has dealt with, with who did, when and how.")
+        bool, typer.Option("--all", help="Also what an operator has dealt with, with who did, when and how.")
     ] = False,
     run: OfRun = None,
     last: Last = None,
     since: Since = None,
     namespace: Namespace = "default",
 ) -> None:
-    """List what aborts and partial commits left for somebody to mend; exit with 1 when there is some.
+    """List what aborts and partial commits left for an operator to mend; exit with 1 when there is some.
 
     Also counts what a process that is gone or silent has left unfinished: its residue is not known before it is taken
     up, so an empty list proves nothing until then. With --json the count is the last element of the list.

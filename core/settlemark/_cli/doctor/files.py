@@ -173,7 +173,7 @@ def _permissions(path: Path) -> Iterator[Finding]:
             "permissions",
             Severity.ATTENTION,
             f"this user may not write: {shown}",
-            "let whoever settles write the file and its folder, where SQLite puts two more files",
+            "let the user that settles write the file and its folder, where SQLite puts two more files",
         )
     elif file & stat.S_IWOTH or (folder & stat.S_IWOTH and not folder & stat.S_ISVTX):
         yield Finding(

@@ -80,7 +80,7 @@ class Rewinds:
         if look.undeclared:
             raise DeclarationError(
                 f"the undo of {', '.join(look.undeclared)} is not known in this process: nothing was undone; import or"
-                " declare it, then go back again",
+                " declare it, then rewind again",
                 tool=look.undeclared[0],
             )
         # An abort without effects leaves no record, but its name is to be refused all the same.
@@ -98,8 +98,8 @@ class Rewinds:
                 return (yield from self._report(request, look, decided))
             yield from self._end_unfinished(request, wait)
         raise WaitTimeout(
-            f"others entered what is to be undone again and again: it was not undone in {TRIES} tries; stop whoever"
-            " runs it, then go back again",
+            f"others entered what is to be undone again and again: it was not undone in {TRIES} tries; stop the"
+            " programs that enter it, then rewind again",
             transaction=request.names[0],
             holder=request.names[0],
             waited=wait,
@@ -141,7 +141,7 @@ class Rewinds:
                 missing = report.stuck[stuck]
                 raise DeclarationError(
                     f"{stuck} has not ended, and nothing called {', '.join(missing)} is declared in this process:"
-                    " nothing that had committed was undone; import or declare it, then go back again",
+                    " nothing that had committed was undone; import or declare it, then rewind again",
                     tool=missing[0],
                 )
             for txn in found:
@@ -156,7 +156,7 @@ class Rewinds:
             if not (yield from self._kernel.listen(Wait(ticket, seconds, txn.name, "its own"))):
                 raise WaitTimeout(
                     f"{txn.name} is {txn.state}, and a call of it has not returned: nothing that had committed was"
-                    " undone; go back again when it has, or raise wait=",
+                    " undone; rewind again when it has, or raise wait=",
                     transaction=txn.name,
                     epoch=txn.epoch,
                     holder=txn.name,

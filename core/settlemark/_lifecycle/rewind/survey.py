@@ -21,7 +21,7 @@ from settlemark.ledger._payloads.recoverable import cannot_run
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What somebody wants to rewind.
+    """A request to rewind transactions.
 
     Attributes:
         names: the transactions.

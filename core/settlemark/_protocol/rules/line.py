@@ -1,4 +1,4 @@
-"""The line: a transaction that lost a race begins again behind those who would make it lose another.
+"""The line: a transaction that lost a race begins again behind the transactions that would make it lose another.
 
 A transaction with `queues` that lost a race waits, before it begins again, for every older holder of what it had read
 or claimed. A younger claim there waits until it has begun, as for a request of its own: granted, the claim would be

@@ -164,7 +164,7 @@ class MemoryBook:
         effect.tag, effect.note, effect.settled_at = change.tag, change.note, change.at
         effect.disposition, effect.link = change.disposition, change.link
         effect.question, effect.contradicted = change.question, change.contradicted
-        effect.dealt_at = None  # news of it: somebody has to look at it again
+        effect.dealt_at = None  # news of it: an operator has to look at it again
 
     def _hear(self, change: Said) -> None:
         effect = self._effects.get(change.key)
@@ -209,7 +209,7 @@ class MemoryBook:
                 self._told = True
                 _log.warning(
                     "the ledger in memory has no room left for the name of %s, nor for others that settled as long ago:"
-                    " whoever enters one again runs it again; raise retain=, or keep the ledger in a file",
+                    " a program that enters one again runs it again; raise retain=, or keep the ledger in a file",
                     name,
                     extra=about(ledger=self.url, transaction=name),
                 )
@@ -346,7 +346,7 @@ class MemoryBook:
         return found if page.last is None else found[-page.last :]
 
     def left(self, page: Page, *, dealt: bool = False) -> list[RecordedTransaction]:
-        """Return attempts with effects that somebody has to look at, or has dealt with; a page counts these."""
+        """Return attempts with effects that an operator has to look at, or has dealt with; a page counts these."""
         found: list[tuple[float, str, RecordedTransaction]] = []
         for recorded in self._transactions.values():
             for effect in recorded.effects:

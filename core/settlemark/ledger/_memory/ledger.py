@@ -189,7 +189,7 @@ class MemoryLedger:
         return True
 
     def watch_aborts(self, told: Callable[[], None]) -> None:
-        """Do nothing: whoever aborts a transaction here concludes it."""
+        """Do nothing: the thread that aborts a transaction here concludes it."""
 
     def watch_leases(self, told: Callable[[str, int], None]) -> None:
         """Do nothing: a lone process has no lease to lose."""

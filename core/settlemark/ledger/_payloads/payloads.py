@@ -134,7 +134,7 @@ class Packer:
             blobs.extend(text.blobs)
             return str(text)
         if isinstance(text, Unreadable) and text.stored:
-            return text.stored  # written back unchanged: whoever has its key can still read it
+            return text.stored  # written back unchanged: a reader with its key can still read it
         for redaction in self.redactions(tool):
             text = self._redacted(redaction, text, effect_key, tool, field)
         stored = self._sealed(text, effect_key, field)
@@ -245,7 +245,7 @@ class Packer:
 
         Where payloads are secret it is keyed, by the tenant's key or else the ledger's salt, and differs from effect to
         effect. The salt is in the same database: it defeats precomputed tables and comparisons between rows, but not
-        somebody who has the database and guesses a short secret; encryption does.
+        a reader of the database who guesses a short secret; encryption does.
 
         >>> Packer().fingerprint("{}", effect_key="trip#1/0") == json_text.fingerprint("{}")
         True

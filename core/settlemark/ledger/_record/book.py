@@ -271,7 +271,7 @@ class SqlBook:
         return found
 
     def left(self, page: Page, *, dealt: bool = False) -> list[RecordedTransaction]:
-        """Return attempts with effects that somebody has to look at, or has dealt with; a page counts these."""
+        """Return attempts with effects that an operator has to look at, or has dealt with; a page counts these."""
         keys: dict[tuple[str, int], set[str]] = {}
         for key, name, attempt in self._ask(*left_of(page, DEALT if dealt else LEFT)):
             keys.setdefault((name, attempt), set()).add(key)

@@ -27,7 +27,7 @@ _EVER = -1e300
 
 
 class Left(NamedTuple):
-    """Which effects are listed: those for somebody to look at, or those dealt with; and sorted by which time."""
+    """Which effects are listed: those for an operator to look at, or those dealt with; and sorted by which time."""
 
     which: str
     time: str

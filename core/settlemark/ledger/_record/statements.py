@@ -87,7 +87,7 @@ UPDATE_EFFECT = Statement(
         question=sa.bindparam("b_question"),
         contradicted=sa.bindparam("b_contradicted"),
         settled_at_seconds=sa.bindparam("b_at"),
-        dealt_at_seconds=sa.null(),  # news of it: somebody has to look at it again
+        dealt_at_seconds=sa.null(),  # news of it: an operator has to look at it again
         run=sa.case((sa.bindparam("b_left") == sa.literal_column("1"), _run_of_it), else_=t.effects.c.run),
     )
 )

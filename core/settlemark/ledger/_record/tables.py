@@ -137,7 +137,7 @@ effects = Table(
     Column("said", Text),  # JSON: a person's last word on it: an answer to a question, a verdict
     Column("said_by", String(255)),
     Column("said_at_seconds", Float),
-    Column("dealt_at_seconds", Float),  # NULL while somebody has to look at its residue
+    Column("dealt_at_seconds", Float),  # NULL while an operator has to look at its residue
     Column("run", String(512)),  # NULL without residue: lists a run's residue
     # The decision about it, where its outcome does not tell: see `Disposition`. A note is only for people.
     Column("disposition", String(16)),

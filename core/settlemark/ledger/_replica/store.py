@@ -1,6 +1,6 @@
 """A ledger in a SQL store: a face on the state that its processes share, and the thread that keeps it alive.
 
-The thread takes steps that nobody waits for, renews the lease, and looks for other processes' steps while somebody
+The thread takes steps that nobody waits for, renews the lease, and looks for other processes' steps while a caller
 waits for them. SQLite runs in WAL mode with full sync: what was acknowledged survives a loss of power.
 """
 
@@ -195,7 +195,7 @@ class SqlLedger:
 
     @property
     def stalled(self) -> bool:
-        """Whether the store was silent for longer than somebody waited, and has not answered since."""
+        """Whether the store was silent for longer than a caller waited, and has not answered since."""
         return self._shared.stalled
 
     @property
@@ -260,7 +260,7 @@ class SqlLedger:
         return found
 
     def listen(self, change: int) -> None:
-        """Look more often for other processes' steps while somebody waits."""
+        """Look more often for other processes' steps while a caller waits."""
         self._shared.listen(change)
 
     def _refuse_when_closed(self, *, writing: bool = True) -> None:
