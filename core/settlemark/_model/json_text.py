@@ -322,25 +322,9 @@ _PARTS: Callable[[Any], Any] = vars(tuple)["__iter__"]
 _STANDARD = frozenset({dict, list, tuple, str, int, float, object, Counter, OrderedDict, defaultdict, UserDict})
 _OF_C = frozenset({types.WrapperDescriptorType, types.MethodDescriptorType, types.NoneType})
 _READERS = frozenset(
-    {
-        "__contains__",
-        "__float__",
-        "__format__",
-        "__getattribute__",
-        "__getitem__",
-        "__index__",
-        "__int__",
-        "__iter__",
-        "__len__",
-        "__missing__",
-        "__reversed__",
-        "__str__",
-        "encode",
-        "get",
-        "items",
-        "keys",
-        "values",
-    }
+    {"encode", "get", "items", "keys", "values"}
+    | {"__float__", "__format__", "__index__", "__int__", "__str__"}
+    | {"__contains__", "__getattribute__", "__getitem__", "__iter__", "__len__", "__missing__", "__reversed__"}
 )
 
 
