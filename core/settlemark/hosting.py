@@ -32,7 +32,8 @@ from settlemark._api.host import Host
 from settlemark._api.per_settlement import OfSettlement
 from settlemark._api.settlement import host_of
 from settlemark._api.toolbox import Toolbox
-from settlemark._attempt.attempt import Attempt, Inside, Part
+from settlemark._attempt.attempt import Attempt
+from settlemark._attempt.part import Inside, Part
 from settlemark._attempt.turn import Turn
 from settlemark._edges.door import ended, outcome_of
 from settlemark._edges.extras import missing

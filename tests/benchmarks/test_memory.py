@@ -35,7 +35,7 @@ def kept(settlement):
         "positions": len(protocol.board.order.items),
         "readers": len(protocol.board.versions._lows.items),
         "plans": len(protocol.board.versions._plans),
-        "attempts": len(driver.kernel.attempts) + len(driver.kernel.waiting),
+        "attempts": len(driver.kernel.attempts) + len(driver.kernel.waits.waiting),
         "recorded transactions": len(ledger.book._transactions) + len(ledger.book._last) + len(ledger.book._finished),
         "recorded effects": len(ledger.book._effects),
         "declarations": len(host_of(settlement).tools._declared),

@@ -272,8 +272,8 @@ def someone_waits():
     """Return an event that is set when somebody begins to wait in a settlement, from now on."""
 
     def watch(settlement):
-        host_of(settlement).driver.kernel.waiting = Noticed()
-        return host_of(settlement).driver.kernel.waiting.noticed
+        host_of(settlement).driver.kernel.waits.waiting = Noticed()
+        return host_of(settlement).driver.kernel.waits.waiting.noticed
 
     return watch
 
@@ -281,7 +281,7 @@ def someone_waits():
 def _disk_full(ledger):
     if ledger.immediate:
         return LedgerError("database or disk is full", url=ledger.url)
-    error = ledger._shared.engine.dialect.dbapi.OperationalError("database or disk is full")
+    error = ledger._member.connection.engine.dialect.dbapi.OperationalError("database or disk is full")
     if ledger.url.startswith("sqlite"):
         error.sqlite_errorcode, error.sqlite_errorname = sqlite3.SQLITE_FULL, "SQLITE_FULL"
     return error

@@ -151,13 +151,13 @@ def test_one_that_is_put_aside_with_nothing_in_it_is_what_another_has_made_of_it
 
 def test_where_the_store_fails_as_it_enters_its_name_anew_it_does_so_at_its_next_call(two, tools, world, monkeypatch):
     first, second = two
-    shared = host_of(first).ledger._shared
-    taken, commits = shared._in_one_transaction, []
+    member = host_of(first).ledger._member
+    taken, commits = member.transaction._write, []
 
     def fails(items):
         commits.append(items)
         if len(commits) == 2:
-            monkeypatch.setattr(shared._wire, "commit", refuses)
+            monkeypatch.setattr(member.connection.wire, "commit", refuses)
         taken(items)
 
     def refuses():
@@ -167,7 +167,7 @@ def test_where_the_store_fails_as_it_enters_its_name_anew_it_does_so_at_its_next
         with pytest.raises(ZeroDivisionError), second.transaction("trip") as tx:
             tx.call(tools.book, room="a")
             raise ZeroDivisionError
-        monkeypatch.setattr(shared, "_in_one_transaction", fails)
+        monkeypatch.setattr(member.transaction, "_write", fails)
         with pytest.raises(LedgerError, match="disk I/O error"):
             late.call(tools.book, room="b")
         late.call(tools.book, room="c")
@@ -243,7 +243,7 @@ def test_who_opened_a_store_first_sees_at_once_that_a_newcomer_is_done(tmp_path,
     waiting.start()
     kernel = host_of(first).driver.kernel
     deadline = time.monotonic() + 20
-    while not kernel.ledger._shared.listeners:
+    while not kernel.ledger._member.others.listeners:
         assert time.monotonic() < deadline
         time.sleep(0.001)
     held.abort()

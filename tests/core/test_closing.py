@@ -203,10 +203,10 @@ def test_what_was_closed_while_its_store_was_away_keeps_nothing_for_as_long_as_i
     thread, told = at_work(settlement, office, name)
     if handed_over:
         settlement.close()
-    shared = host_of(settlement).ledger._shared
+    connection = host_of(settlement).ledger._member.connection
     failing = Mock(side_effect=disk_full(host_of(settlement).ledger))
-    monkeypatch.setattr(shared, "_connected", failing)
-    shared._let_go()
+    monkeypatch.setattr(connection, "opened", failing)
+    connection.let_go()
     office.go_on.set()
     thread.join(PATIENCE)
     settlement.close()

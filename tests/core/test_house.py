@@ -74,20 +74,12 @@ LONG = {
 }
 """Files that are one table or one story, and longer than a reader takes in at once."""
 
-TO_BE_CUT = {
-    "ledger/_replica/replica.py": 1089,
-    "_attempt/attempt.py": 565,
-    "_engine/abort.py": 461,
-    "_engine/kernel.py": 453,
-}
-"""Files that hide a second noun yet: none of them grows."""
-
 
 def test_a_file_of_core_is_read_in_one_sitting_but_for_those_that_are_listed():
     lines = {path.relative_to(CORE).as_posix(): len(path.read_text().splitlines()) for path in CORE.rglob("*.py")}
     long = {file: count for file, count in lines.items() if count > 405 and file not in LONG}
-    assert {file: count for file, count in long.items() if count > TO_BE_CUT.get(file, 0)} == {}
-    assert {file for file in (*LONG, *TO_BE_CUT) if lines.get(file, 0) <= 405} == set(), "take it off the list"
+    assert long == {}
+    assert {file for file in LONG if lines.get(file, 0) <= 405} == set(), "take it off the list"
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ import pytest
 import sqlalchemy as sa
 from tests.core.explorer.stores import SharedStore, SteppedLedger
 from tests.rooms.protocol import Blocked, Call, Mode
-from tests.rooms.replica import image
+from tests.rooms.replica import Connection, Replica, StoreTransaction, image
 from tests.rooms.sql import PostgresWire, SqliteWire, saying
 from tests.rooms.sql import wire as _wire
 
@@ -101,19 +101,42 @@ BOTH_HAVE_IT = (None, None)
 # ---- PostgreSQL
 
 
-class AtLevel(SteppedLedger):
-    """A ledger whose transactions are at some isolation level."""
+class OtherParts(SteppedLedger):
+    """A ledger with other parts, and another wire to its store."""
 
-    level = READ_COMMITTED
+    connections, transactions, replicas = Connection, StoreTransaction, Replica
+
+    def __init__(self, *given, **named):
+        super().__init__(*given, **named)
+        self.connection.__class__ = self.connections
+        self.transaction.__class__ = self.transactions
+        self.replica.__class__ = self.replicas
 
     def hold(self, wire):
         wire.close()
-        super().hold(LevelWire(self.engine, self.level))
+        super().hold(self.connection.made())
 
-    def _connected(self):
-        if self._wire is None:
-            super().hold(LevelWire(self.engine, self.level))
-        return super()._connected()
+
+class LevelConnection(Connection):
+    level = READ_COMMITTED
+
+    def made(self):
+        return LevelWire(self.engine, self.level)
+
+    def opened(self):
+        self.wire = self.wire or self.made()
+        return self.wire
+
+
+class AtLevel(OtherParts):
+    """A ledger whose transactions are at some isolation level."""
+
+    level = READ_COMMITTED
+    connections = LevelConnection
+
+    def __init__(self, *given, **named):
+        super().__init__(*given, **named)
+        self.connection.level = self.level
 
 
 class LevelWire(PostgresWire):
@@ -126,36 +149,50 @@ class LevelWire(PostgresWire):
         self._waiting[0] = (f"BEGIN ISOLATION LEVEL {self.level}", {})
 
 
-class LocksAndReadsInOneStatement(AtLevel):
-    """Saves a round trip: one statement takes the head and reads the log behind it."""
-
+class LocksAndReads(StoreTransaction):
     def _lock_head(self, wire):
-        rows = wire.query(_BUMP_AND_READ, {"namespace": self.namespace, "applied": self.applied})
-        self.read = [(number, steps) for _, number, steps in rows if number is not None]
+        rows = wire.query(_BUMP_AND_READ, {"namespace": self._log.namespace, "applied": self._replica.applied})
+        self._replica.read = [(number, steps) for _, number, steps in rows if number is not None]
         return rows[0][0]
 
-    def _catch_up(self, wire, upto):
+
+class WasRead(Replica):
+    def catch_up(self, wire, upto):
         if self.applied < 0:
-            super()._catch_up(wire, upto)
+            super().catch_up(wire, upto)
             return
         for number, steps in self.read:
             self._replay(number, steps)
 
 
-class LocksWithoutBump(AtLevel):
-    """Locks the head's row and leaves it as it is; entries are numbered by a sequence."""
+class LocksAndReadsInOneStatement(AtLevel):
+    """Saves a round trip: one statement takes the head and reads the log behind it."""
 
+    transactions, replicas = LocksAndReads, WasRead
+
+
+class Locks(StoreTransaction):
     statement = saying("SELECT n FROM settlemark_head WHERE namespace = :namespace FOR UPDATE")
 
     def _lock_head(self, wire):
-        wire.query(self.statement, {"namespace": self.namespace})
+        wire.query(self.statement, {"namespace": self._log.namespace})
         return wire.query(_NEXT, {})[0][0]
 
 
-class LocksNoRow(LocksWithoutBump):
+class LocksWithoutBump(AtLevel):
+    """Locks the head's row and leaves it as it is; entries are numbered by a sequence."""
+
+    transactions = Locks
+
+
+class Advises(Locks):
+    statement = saying("SELECT pg_advisory_xact_lock(hashtext(:namespace))")
+
+
+class LocksNoRow(AtLevel):
     """Takes an advisory lock instead of a row."""
 
-    statement = saying("SELECT pg_advisory_xact_lock(hashtext(:namespace))")
+    transactions = Advises
 
 
 _BUMP_AND_READ = saying(
@@ -221,7 +258,7 @@ def test_the_ledger_steps_at_read_committed_whatever_the_databases_default_is(de
         levels = set()
 
         def ask(_protocol, _book):
-            levels.add(ledger._shared._wire.query(saying("SHOW transaction_isolation"), {})[0][0])
+            levels.add(ledger._member.connection.wire.query(saying("SHOW transaction_isolation"), {})[0][0])
 
         ledger.now(ask)
         ledger.submit(ask, durable=True).result(PATIENCE)
@@ -266,7 +303,7 @@ def test_a_look_reads_the_image_and_the_log_behind_it_as_of_one_moment(kind, req
 def cut(ledger):
     """Write an image, behind which the log is cut, with an entry before it and one more behind it."""
     ledger.now(lambda protocol, _book: protocol.leap(1))
-    ledger._imaged = -(10**9)
+    ledger.replica._imaged = -(10**9)
     ledger.now(lambda _protocol, _book: None)
     ledger.now(lambda protocol, _book: protocol.leap(1))
 
@@ -336,30 +373,30 @@ class Deferred(SqliteWire):
         self.begin_to_read()
 
 
-class ReadsBeforeItWrites(SteppedLedger):
-    """Numbers its entry by the last one that it sees, and writes when it has decided."""
+class DeferredConnection(LevelConnection):
+    def made(self):
+        return Deferred(self.engine)
 
+
+class NumbersByTheLast(StoreTransaction):
     refused = ()
-
-    def hold(self, wire):
-        wire.close()
-        super().hold(Deferred(self.engine))
-
-    def _connected(self):
-        if self._wire is None:
-            super().hold(Deferred(self.engine))
-        return super()._connected()
 
     def _lock_head(self, wire):
         last = saying("SELECT coalesce(max(n), 0) FROM settlemark_log WHERE namespace = :namespace")
-        return wire.query(last, {"namespace": self.namespace})[0][0] + 1
+        return wire.query(last, {"namespace": self._log.namespace})[0][0] + 1
 
-    def _in_one_transaction(self, items):
+    def _write(self, items):
         try:
-            super()._in_one_transaction(items)
+            super()._write(items)
         except sqlite3.OperationalError as error:
             type(self).refused += (error.sqlite_errorcode,)
             raise
+
+
+class ReadsBeforeItWrites(OtherParts):
+    """Numbers its entry by the last one that it sees, and writes when it has decided."""
+
+    connections, transactions = DeferredConnection, NumbersByTheLast
 
 
 class BeginsLate(SqliteWire):
@@ -372,25 +409,22 @@ class BeginsLate(SqliteWire):
         super().begin(durable=self.durable)
 
 
-class ReadsBeforeItLocks(SteppedLedger):
-    """Keeps the write lock short: it reads what others did, and locks the head then."""
+class LateConnection(LevelConnection):
+    def made(self):
+        return BeginsLate(self.engine)
 
-    def hold(self, wire):
-        wire.close()
-        super().hold(BeginsLate(self.engine))
 
+class LocksLate(StoreTransaction):
     def _lock_head(self, wire):
-        behind = saying("SELECT n, steps FROM settlemark_log WHERE namespace = :namespace AND n > :n ORDER BY n")
-        self.read = wire.query(behind, {"namespace": self.namespace, "n": self.applied})
+        self._replica.read = self._log.behind(wire, self._replica.applied)
         wire.begin_to_write()
         return super()._lock_head(wire)
 
-    def _catch_up(self, wire, upto):
-        if self.applied < 0:
-            super()._catch_up(wire, upto)
-            return
-        for number, steps in self.read:
-            self._replay(number, steps)
+
+class ReadsBeforeItLocks(OtherParts):
+    """Keeps the write lock short: it reads what others did, and locks the head then."""
+
+    connections, transactions, replicas = LateConnection, LocksLate, WasRead
 
 
 def on_sqlite(folder, ledger, statement, times=1):
@@ -424,7 +458,7 @@ def test_on_sqlite_the_second_waits_to_begin_until_the_first_has_committed(tmp_p
 def test_on_sqlite_who_reads_before_the_write_lock_is_refused_for_good_and_must_begin_again(tmp_path):
     right, _ = on_sqlite(tmp_path, ReadsBeforeItWrites, "INSERT INTO settlemark_log")
     assert right
-    assert ReadsBeforeItWrites.refused == (sqlite3.SQLITE_BUSY_SNAPSHOT,)
+    assert NumbersByTheLast.refused == (sqlite3.SQLITE_BUSY_SNAPSHOT,)
 
 
 def test_on_sqlite_who_reads_outside_the_transaction_that_locks_lets_both_have_it(tmp_path):

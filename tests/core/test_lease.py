@@ -395,7 +395,7 @@ def test_ones_own_lease_is_as_old_as_it_was_not_renewed_and_is_lost_when_that_is
     lease.renewed(lease.now())
     clock.advance(LEASE / 2)
     assert [lease.is_older(share) for share in (1 / 3, 1 / 2, 2 / 3)] == [True, False, False]
-    lease.lose()
+    lease.lapse()
     assert (lease.is_held, lease.is_fresh(), lease.is_older(1_000)) == (False, False, True)
 
 
@@ -500,7 +500,7 @@ def test_a_name_fits_its_column(monkeypatch):
 
 def test_a_lease_that_another_thread_loses_while_its_age_is_asked_for_is_old_or_as_old_as_it_was():
     def losing():
-        lease.lose()  # what the thread that takes steps does when it learns that it was buried
+        lease.lapse()  # what the thread that takes steps does when it learns that it was buried
         return 7.0
 
     lease = Lease(3.0, losing)
@@ -526,7 +526,8 @@ READ_BY = {
     "ledger/_replica/store.py": "a default to be injected",
     "ledger/_sql/sqlite.py": "how long a busy file is waited for: one's own clock",
     "ledger/_limits.py": "how long a store is waited for: one's own clock",
-    "ledger/_replica/replica.py": "how long a store is waited for: one's own clock",
+    "ledger/_replica/batch.py": "how long a store is waited for: one's own clock",
+    "ledger/_replica/group_commit.py": "how long a store is waited for: one's own clock",
     "_api/checked.py": "tells a person what to give",
     "_api/settings.py": "defaults to be injected",
     "_edges/shield.py": "deadlines: one's own clock",
@@ -543,12 +544,12 @@ JUDGED_BY = {
     "ledger/_lease.py": "the door",
     "ledger/_record/book.py": "asks the door, and writes what it says",
     "ledger/_record/statements.py": "the words in which that is written",
-    "ledger/_replica/replica.py": "renews its own; leaves; loses its own when the log says so",
+    "ledger/_replica/enrolment.py": "renews its own; leaves",
     "ledger/_record/tables.py": "the columns",
     "ledger/_replica/looking.py": "shows to people, decides nothing",
     "ledger/migrations/versions/v0001_baseline.py": "the columns",
-    "_engine/abort.py": "says a worker's name, decides nothing",
-    "_engine/kernel.py": "says a worker's name, decides nothing",
+    "_engine/undo/abort.py": "says a worker's name, decides nothing",
+    "_engine/wait.py": "says a worker's name, decides nothing",
     "_report/sentences.py": "says a worker's name, decides nothing",
     "_api/who_waits.py": "shows to people, decides nothing",
     "_cli/commands/waiting.py": "shows to people, decides nothing",

@@ -109,7 +109,7 @@ def test_the_record_beside_one_who_waits_for_a_person_does_not_grow_with_what_ot
     assert len(text) <= before + 4 * FLOORS
     assert host_of(settlement).protocol.board.versions.logged <= 2 * FLOORS
     if not host_of(settlement).ledger.immediate:
-        with host_of(settlement).ledger._shared.engine.connect() as connection:
+        with host_of(settlement).ledger._member.connection.engine.connect() as connection:
             (written,) = connection.scalars(sa.select(sa.func.max(sa.func.length(tables.images.c.state))))
         assert written < 2 * len(text)
 

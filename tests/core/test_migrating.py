@@ -227,7 +227,8 @@ def test_what_is_asked_of_a_few_rows_does_not_read_them_all(tmp_path, kind):
         ledger.close()
         ledger = open_ledger(url)
     # What a connection knows of the tables it knows from when it was opened, or was told.
-    dialect, wire = ledger._shared.engine.dialect, ledger._shared._wire
+    connection = ledger._member.connection
+    dialect, wire = connection.engine.dialect, connection.wire
     asked = [
         _statements.UNFINISHED, _statements.UNFINISHED_EFFECTS, _statements.LAST, _statements.EFFECTS,
         _statements.ALL_UNRESOLVED, _statements.UNRESOLVED_EFFECTS,

@@ -146,7 +146,7 @@ def test_workers_are_listed_and_counted_apart(url, two):
     acme, bolt = two
     assert [row[1] for row in rows(url, "worker", "acme")] == [host_of(acme).ledger.worker]
     assert [row[1] for row in rows(url, "worker", "bolt")] == [host_of(bolt).ledger.worker]
-    assert (host_of(acme).ledger._shared.others, host_of(bolt).ledger._shared.others) == (0, 0)
+    assert (host_of(acme).ledger._member.others.count, host_of(bolt).ledger._member.others.count) == (0, 0)
     acme.close()
     assert (rows(url, "worker", "acme"), len(rows(url, "worker", "bolt"))) == ([], 1)
 
@@ -190,7 +190,7 @@ def test_each_has_its_own_log_and_image(url, two, book, monkeypatch):
     ((_, _, state),) = rows(url, "image", "acme")
     assert json.loads(state)["sequence"] > 0
     assert all(json.loads(state)["sequence"] == 0 for _, _, state in rows(url, "image", "bolt"))
-    assert host_of(bolt).ledger._shared.applied < host_of(acme).ledger._shared.applied
+    assert host_of(bolt).ledger._member.replica.applied < host_of(acme).ledger._member.replica.applied
 
 
 def test_writers_of_two_namespaces_do_not_wait_for_each_other_on_postgresql(postgres_url, open_settlement, book):

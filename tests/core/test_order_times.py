@@ -126,10 +126,10 @@ def test_of_many_waits_the_last_ones_are_on_record(quick):
         tx.call(reserve, hotel="Ada")
         attempt = tx._attempt
         for number in range(WAITS + 3):
-            attempt.waits_for(f"other-{number}", "room:/Ada", float(number))
-            attempt.waits_no_more(f"other-{number}", "room:/Ada", number + 0.5)
-        attempt.waits_for("other-5", "room:/Ada", 100.0)  # again: since the first time, and it is the latest
-        attempt.waits_no_more("other-5", "room:/Ada", 101.0)
+            attempt.waited.begins(f"other-{number}", "room:/Ada", float(number))
+            attempt.waited.ends(f"other-{number}", "room:/Ada", number + 0.5)
+        attempt.waited.begins("other-5", "room:/Ada", 100.0)  # again: since the first time, and it is the latest
+        attempt.waited.ends("other-5", "room:/Ada", 101.0)
 
     waits = told(quick, "trip")[-1]
     assert [waited.holder for waited in waits] == [*(f"other-{n}" for n in (3, 4, 6, 7, 8, 9, 10)), "other-5"]
@@ -237,7 +237,7 @@ def test_the_times_cost_no_statement(shared_url, open_here, statements, effects,
 
 if __name__ == "__main__":
     with Settlement(sys.argv[1]) as here:
-        tell = host_of(here).driver.kernel.tell_waiting
+        tell = host_of(here).driver.kernel.waits.tell_waiting
 
         def tell_and_say(attempt, told_so):
             tell(attempt, told_so)
@@ -245,7 +245,7 @@ if __name__ == "__main__":
             sys.stdout.write("waits\n")
             sys.stdout.flush()
 
-        host_of(here).driver.kernel.tell_waiting = tell_and_say
+        host_of(here).driver.kernel.waits.tell_waiting = tell_and_say
         with here.transaction("late", wait=PATIENCE) as own:
             own.call(reserve, hotel="Ada")
             own.call(send, to="bee")

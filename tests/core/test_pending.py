@@ -82,11 +82,11 @@ def held_up(tmp_path):
 
 def waiting(ledger, callers, step):
     """Threads that wait, all of them, for a step that another thread must take first."""
-    answers, before = [], len(ledger._shared.waiting)
+    answers, before = [], len(ledger._member.queue.waiting)
     threads = [threading.Thread(target=lambda: answers.append(ledger.now(step))) for _ in range(callers)]
     for thread in threads:
         thread.start()
-    while len(ledger._shared.waiting) < before + callers:
+    while len(ledger._member.queue.waiting) < before + callers:
         threads[0].join(0.001)
     return threads, answers
 
@@ -94,7 +94,7 @@ def waiting(ledger, callers, step):
 def test_those_who_wait_while_another_leads_share_the_next_commit(held_up):
     ledger, go = held_up
     commits = []
-    threads, answers = waiting(ledger, 8, lambda _protocol, _book: commits.append(ledger._shared.taken))
+    threads, answers = waiting(ledger, 8, lambda _protocol, _book: commits.append(ledger._member.batches.count))
     go.set()
     for thread in threads:
         thread.join(PATIENCE)

@@ -11,11 +11,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from tests.rooms.attempt import LiveRead
+from tests.rooms.attempt import LiveRead, current_of
 from tests.rooms.engine import (
     Acting,
     Admission,
+    Callers,
     Calls,
+    Deadline,
     Freshness,
     Kernel,
     Mending,
@@ -25,7 +27,9 @@ from tests.rooms.engine import (
     Residue,
     Settling,
     Splitting,
+    TakingBack,
     Undoing,
+    Waits,
     returned,
 )
 from tests.rooms.lifecycle import (
@@ -42,11 +46,11 @@ from tests.rooms.lifecycle import (
     Runs,
     Selection,
 )
-from tests.rooms.protocol import Mode
+from tests.rooms.protocol import Blocked, Mode
 from tests.rooms.runtime import PARTS, Parts
 
 import settlemark
-from settlemark import UNKNOWN, Effect, Outcome, Retries, Scope, Stale, State, Tag, WaitTimeout, effect
+from settlemark import UNKNOWN, Effect, Entangled, Outcome, Retries, Scope, Stale, State, Tag, WaitTimeout, effect
 from settlemark.hosting import Attempt, Driver, Part, Reason, declaration_of, run_sync
 from settlemark.ledger import MemoryLedger
 from settlemark.observe import Recovered
@@ -155,7 +159,7 @@ def acted(kernel, attempt, tool, **given):
 
     def back(protocol, book):
         returned(protocol, found.calls, happened=True)
-        attempt.put(book, [attempt.outcome(found, kernel.clock())])
+        attempt.put(book, [attempt.records.outcome(found, kernel.clock())])
 
     run_sync(kernel.step(back))
     return found
@@ -166,7 +170,8 @@ def recorded(kernel, name):
 
 
 def undoing_on(kernel):
-    return Undoing(kernel, Probing(kernel), Freshness(kernel), At_once(), Stand())
+    taking_back = TakingBack(kernel, Probing(kernel), Stand())
+    return Undoing(kernel, Probing(kernel), Freshness(kernel), At_once(), taking_back)
 
 
 # ---- the house
@@ -184,7 +189,7 @@ def test_no_service_leaves_a_method_to_another_class():
     raised = [
         f"{path.name}:{node.lineno}"
         for room in ("_attempt", "_engine", "_lifecycle", "_runtime")
-        for path in (CORE / room).glob("*.py")
+        for path in (CORE / room).rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Name) and node.id == "NotImplementedError"
     ]
@@ -195,7 +200,7 @@ def test_a_service_reaches_for_nothing_private_of_another():
     private = [
         f"{path.name}:{node.lineno}: {ast.unparse(node)}"
         for room in ("_engine", "_lifecycle")
-        for path in (CORE / room).glob("*.py")
+        for path in (CORE / room).rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__")
         and isinstance(node.value, ast.Attribute) and ast.unparse(node.value.value) == "self"
@@ -240,12 +245,80 @@ def test_the_kernel_forgets_who_was_seated_in_a_step_that_was_interrupted(kernel
     assert list(kernel.attempts.values()) == [first]
 
 
+@pytest.fixture
+def waits(kernel, now):
+    """Waits on a kernel, with others in the place of the observer's and the callers'."""
+    return Waits(
+        kernel.ledger, kernel.local, kernel.step, clock=lambda: now.seconds, monotonic=lambda: now.seconds,
+        telling=At_once(), callers=At_once(time_for=0.0), attempts=kernel.attempts,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def in_the_way(kernel, begun, book):
+    """One that waits, whom for, and its ticket."""
+    older, younger = begun("older"), begun("younger")
+    acted(kernel, older, book, room="a")
+    blocked = Blocked(older.live, Scope.parse("room:/a"))
+    with kernel.local as protocol:
+        return younger, blocked, protocol.watch(older.live, younger.live)
+
+
+def test_a_wait_ends_when_whom_it_waits_for_is_out_of_the_way(kernel, waits, in_the_way):
+    younger, blocked, ticket = in_the_way
+    program = waits.wait_for(younger, ticket, blocked, Deadline(5.0), "older")
+    asked = next(program)
+    assert (asked.seconds, asked.holder, asked.scope) == (5.0, "older", "room:/a")
+    assert list(waits.waiting.values()) == [("younger", "older", Scope.parse("room:/a"))]
+    with pytest.raises(StopIteration):
+        program.send(True)
+    assert (waits.waiting, [wait.until is None for wait in younger.waited.told()]) == ({}, [False])
+
+
+def test_a_wait_is_given_up_when_whom_it_waits_for_has_not_changed_all_the_while(kernel, waits, in_the_way, now):
+    younger, blocked, ticket = in_the_way
+    program = waits.wait_for(younger, ticket, blocked, Deadline(5.0), "older")
+    next(program)
+    now.seconds += 6.0
+    with pytest.raises(WaitTimeout, match="younger gave up after 0 s waiting for older, which holds room:/a"):
+        program.send(False)
+    assert (waits.waiting, ticket in blocked.holder.watchers) == ({}, False)
+
+
+def test_a_wait_goes_on_when_whom_it_waits_for_has_come_further(kernel, waits, in_the_way, now):
+    younger, blocked, ticket = in_the_way
+    program = waits.wait_for(younger, ticket, blocked, Deadline(5.0), "older", whom="first")
+    next(program)
+    now.seconds += 6.0
+    moves = iter(["second"])
+    deadline = Deadline(5.0)
+    assert deadline.moves(now.seconds, next(moves), now.seconds) is True
+    assert (deadline.at, deadline.moves(now.seconds, "second", now.seconds)) == (now.seconds + 5.0, False)
+    program.close()
+    assert waits.waiting == {}
+
+
+def test_a_caller_within_a_transaction_is_given_no_time_to_wait_for_its_end(kernel, begun, book):
+    attempt, other, seen = begun("trip"), begun("tour"), []
+    callers = Callers(kernel, kernel.local, kernel.attempts)
+    asks = callers.asking(
+        "trip", lambda: seen.append((callers.time_for(attempt.live, 9), callers.time_for(other.live, 9)))
+    )
+    with asks.around():
+        asks.function()
+    asks.function()
+    assert (seen, callers.inside(), callers.outer()) == ([(0.0, 9), (9, 9)], 0, None)
+    with asks.around(), pytest.raises(Entangled):
+        callers.refuse_wait_within(other, Blocked(attempt.live, Scope.parse("room:/a")))
+    callers.refuse_wait_within(other, Blocked(attempt.live, Scope.parse("room:/a")))
+
+
 def test_probing_says_that_nobody_knows_when_there_is_nobody_to_ask(kernel, begun, book):
     probing, told = Probing(kernel), []
     probing.on_doubt = lambda: told.append("asked again")
     attempt = begun("trip")
     one = made(attempt, book, room="a")
-    assert run_sync(probing.ask(one, attempt.current(one), None, final=True)) is UNKNOWN
+    assert run_sync(probing.ask(one, current_of(attempt, one), None, final=True)) is UNKNOWN
     probing.doubt()
     assert told == ["asked again"]
 
@@ -349,13 +422,31 @@ def test_undoing_takes_back_what_acted_and_the_transaction_is_over(kernel, begun
     assert (log, attempt.live.state, kernel.attempts) == ([("book", "a"), ("cancel", "a")], State.ABORTED, {})
 
 
-def test_undoing_leaves_what_a_mend_holds_to_mending(kernel, begun, book, log):
-    mending = Stand(take_back=True)
-    undoing = Undoing(kernel, Probing(kernel), Freshness(kernel), At_once(), mending)
-    attempt = begun("trip")
+def test_undoing_puts_an_abort_off_where_an_effect_cannot_be_taken_back_yet(kernel, begun, book, log):
+    attempt, others = begun("trip"), Stand(undo_one=False)
+    one = acted(kernel, attempt, book, room="a")
+    run_sync(Undoing(kernel, Probing(kernel), Freshness(kernel), At_once(), others).abort(attempt, Reason.FAILED))
+    assert [heard[:3] for heard in others.heard] == [("undo_one", attempt, one)]
+    assert (attempt.adrift, attempt.live.state, log) == (True, State.ABORTING, [("book", "a")])
+
+
+def test_an_effect_is_taken_back_and_on_record_so_before_the_protocol_lets_others_at_its_scope(
+    kernel, begun, book, log
+):
+    attempt, clean = begun("trip"), []
+    one = acted(kernel, attempt, book, room="a")
+    taking_back = TakingBack(kernel, Probing(kernel), Stand())
+    assert run_sync(taking_back.undo_one(attempt, one, lambda _protocol, nothing_stays: clean.append(nothing_stays)))
+    (found,) = recorded(kernel, "trip").effects
+    assert (found.outcome, found.tag, clean) == (Outcome.UNDONE, Tag.CLEAN, [True])
+    assert log == [("book", "a"), ("cancel", "a")]
+
+
+def test_taking_back_leaves_what_a_mend_holds_to_mending(kernel, begun, book, log):
+    mending, attempt = Stand(take_back=True), begun("trip")
     one = acted(kernel, attempt, book, room="a")
     attempt.live.mends, one.call_id = True, "tour#1/0"
-    run_sync(undoing.abort(attempt, Reason.LATE))
+    run_sync(TakingBack(kernel, Probing(kernel), mending).undo_one(attempt, one, lambda _protocol, _clean: None))
     assert ([heard[0] for heard in mending.heard], log) == (["take_back"], [("book", "a")])
 
 
@@ -370,7 +461,7 @@ def test_mending_has_nothing_to_do_when_nobody_has_a_late_effect_to_undo(kernel,
 def test_orphans_are_on_record_as_taken_back_before_the_first_is_undone(kernel, begun, book, log):
     attempt, seen = begun("trip"), []
     one = acted(kernel, attempt, book, room="a")
-    attempt.expected.add(one.path)
+    attempt.expected.paths.add(one.path)
 
     class Watching(Stand):
         def undo_one(self, _attempt, effect, _back, *, because):
@@ -379,9 +470,9 @@ def test_orphans_are_on_record_as_taken_back_before_the_first_is_undone(kernel, 
             return True
             yield
 
-    run_sync(Orphans(kernel, Watching()).take_back_orphans(attempt))
+    run_sync(Orphans(kernel, Stand(), Watching()).take_back_orphans(attempt))
     assert [(effect, because is on_record) for effect, because, on_record in seen] == [(one, True)]
-    assert (attempt.expected, attempt.live.state) == (set(), State.OPEN)
+    assert (attempt.expected.paths, attempt.live.state) == (set(), State.OPEN)
 
 
 def test_splitting_puts_behind_each_gate_what_was_to_leave_after_it(kernel, begun, mail):
@@ -392,7 +483,7 @@ def test_splitting_puts_behind_each_gate_what_was_to_leave_after_it(kernel, begu
     attempt = begun("trip")
     for tool, to in ((note, "early"), (mail, "bee"), (note, "late")):
         one = made(attempt, tool, to=to)
-        attempt.prepare(one)
+        attempt.records.prepare(one)
         one.held, one.outcome = True, Outcome.QUEUED
         attempt.add(one)
     (splinter,) = Splitting(kernel, Freshness(kernel)).splinters(attempt)

@@ -126,7 +126,7 @@ class Workers(RuleBasedStateMachine):
         return isinstance(self.ledgers[0], SteppedLedger)
 
     def note_entries(self):
-        head = max(ledger.applied for ledger in self.ledgers) if self.is_shared() else 0
+        head = max(ledger.replica.applied for ledger in self.ledgers) if self.is_shared() else 0
         self.seen += [len(self.history)] * (head + 1 - len(self.seen))
 
     # ---- taking a step, by a worker and in the model
@@ -326,7 +326,7 @@ class Workers(RuleBasedStateMachine):
     @invariant()
     def every_replica_is_where_the_history_as_it_saw_it_leads(self):
         for ledger in self.ledgers:
-            seen = self.seen[ledger.applied] if self.is_shared() else len(self.history)
+            seen = self.seen[ledger.replica.applied] if self.is_shared() else len(self.history)
             assert_alike(ledger.protocol, self.after(seen))
 
     def teardown(self):

@@ -535,7 +535,7 @@ def test_who_was_forked_is_told_so_without_the_password(postgres, logged):
     url = postgres.create_database()
     url = f"{url}{'&' if '?' in url else '?'}sslpassword=hunter2"
     with Settlement(url) as settlement:
-        origin = host_of(settlement).ledger._shared.origin
+        origin = host_of(settlement).ledger._member.origin
         origin.is_elsewhere = True
         with pytest.raises(LedgerError, match="forked") as caught:
             settlement.run("a", lambda tx: tx.call(reserve, hotel="Ada", note=""))

@@ -264,7 +264,7 @@ def test_a_wait_that_is_over_is_neither_listed_nor_shown(settlement, world, tool
 
 def test_a_commit_waits_for_a_call_of_its_own_that_still_waits(settlement, world, tools, holder):
     both = Countdown(2)
-    host_of(settlement).driver.kernel.waiting = both
+    host_of(settlement).driver.kernel.waits.waiting = both
     late = settlement.transaction("late").__enter__()
     late.call(tools.book, room="b")
     calling = threading.Thread(target=late.call, args=(tools.book,), kwargs={"room": "a"})

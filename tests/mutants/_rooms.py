@@ -69,8 +69,9 @@ ROOMS = (
     ),
     _core(
         "driver",
-        "_acts/*.py _attempt/*.py _engine/*.py _lifecycle/*.py _lifecycle/*/*.py _report/verdicts.py _runtime/*.py"
-        " _api/hold.py _api/operators.py _api/who_waits.py _edges/door.py _edges/shield.py _model/disposition.py",
+        "_acts/*.py _attempt/*.py _engine/*.py _engine/undo/*.py _lifecycle/*.py _lifecycle/*/*.py _runtime/*.py"
+        " _report/rejected_on_replay.py _report/verdicts.py _api/hold.py _api/operators.py _api/who_waits.py"
+        " _edges/door.py _edges/shield.py _model/disposition.py",
         "test_disposition.py test_frameworks_turn.py test_asked_again.py test_thrown_away.py"
         " test_bodies.py test_leaving.py test_suspended.py test_tending.py test_transaction.py test_abort.py"
         " test_sequencer.py test_failing.py test_acting_again.py test_tool_registry.py test_check.py test_verdicts.py"
@@ -81,6 +82,7 @@ ROOMS = (
         " test_windows.py test_taking_up.py test_async.py test_threads.py test_exceptions.py test_invariant.py"
         " test_interrupts.py test_observing.py test_answers_race.py test_gate.py test_cut_off.py test_services.py"
         " test_retention.py test_once.py test_refine.py test_cleaning_up.py test_probes_false.py test_rejected_again.py"
+        " test_rejected_on_replay.py test_attempt_parts.py"
         " test_treasury_wire.py test_speculation_residue.py test_begun_late.py test_way.py test_claims.py test_line.py"
         " test_early_reads.py test_plans.py test_guards.py test_deadlines.py test_closing.py test_show.py test_logs.py"
         " test_power.py test_revived.py commands agents crashes workers/test_silent.py workers/test_fenced.py",

@@ -6,7 +6,7 @@ from settlemark._model import declare, identity
 from settlemark._model.declaration import Registry
 from settlemark._model.disposition import Disposed
 from settlemark._model.guards import ALL_ON, Guards, guards_for
-from settlemark._model.identity import ID_DIGITS, fits, key_of, path_in, step_of
+from settlemark._model.identity import ID_DIGITS, Numbering, fits, key_of, path_in, step_of
 from settlemark._model.json_text import MOST_LEVELS, check, decode, encode, encode_result, fingerprint
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "MOST_LEVELS",
     "Disposed",
     "Guards",
+    "Numbering",
     "Registry",
     "check",
     "declare",

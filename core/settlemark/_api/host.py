@@ -23,7 +23,8 @@ from settlemark._api.checked import (
 )
 from settlemark._api.settings import Settings
 from settlemark._api.toolbox import Toolbox
-from settlemark._attempt.attempt import Hook, OnFailure, Part
+from settlemark._attempt.attempt import Hook, OnFailure
+from settlemark._attempt.part import Part
 from settlemark._attempt.turn import Turn
 from settlemark._edges.errors import UsageError
 from settlemark._edges.text import DERIVED, KEY, NAMESPACE, WHO, identity

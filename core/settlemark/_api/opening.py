@@ -12,7 +12,8 @@ from settlemark._acts.bodies import enter_body, leave_body
 from settlemark._acts.perform import Program
 from settlemark._api.host import Host
 from settlemark._api.transaction import NEVER_ENTERED, AsyncTransaction, Transaction, _Face
-from settlemark._attempt.attempt import Attempt, Part
+from settlemark._attempt.attempt import Attempt
+from settlemark._attempt.part import Part
 from settlemark._edges.shield import abandon_shield, closed, deliver_signals, lower_shield, raise_shield
 from settlemark._edges.wording import in_words
 from settlemark._lifecycle.parking import Park

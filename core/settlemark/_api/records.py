@@ -133,7 +133,9 @@ class Records:
 
     def waiting(self) -> list[tuple[str, str, str]]:
         """Return who waits now: (transaction, its holder, the scope)."""
-        return [(name, holder, scope.text) for name, holder, scope in list(self._host.driver.kernel.waiting.values())]
+        return [
+            (name, holder, scope.text) for name, holder, scope in list(self._host.driver.kernel.waits.waiting.values())
+        ]
 
     def show(
         self,

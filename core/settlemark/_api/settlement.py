@@ -21,7 +21,8 @@ from settlemark._api.operators import Operators
 from settlemark._api.records import Records
 from settlemark._api.settings import Injected, Payloads, Settings
 from settlemark._api.transaction import AsyncTransaction, Transaction
-from settlemark._attempt.attempt import Hook, OnFailure, Part
+from settlemark._attempt.attempt import Hook, OnFailure
+from settlemark._attempt.part import Part
 from settlemark._edges.errors import UsageError
 from settlemark._edges.text import DERIVED, TOOL
 from settlemark._lifecycle.parking import Park

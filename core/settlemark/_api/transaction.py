@@ -14,7 +14,7 @@ from settlemark._acts.failure import Skipped
 from settlemark._acts.perform import Program
 from settlemark._api.checked import checked_park
 from settlemark._api.host import Host
-from settlemark._attempt.attempt import Part
+from settlemark._attempt.part import Part
 from settlemark._attempt.turn import Seat, Turn
 from settlemark._edges.door import is_lazy_function
 from settlemark._edges.errors import StateError, UsageError

@@ -7,13 +7,15 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from settlemark._acts.current import CurrentCall, Staged
+from settlemark._acts.current import Staged
 from settlemark._acts.effect import Effect
 from settlemark._acts.perform import Retries
+from settlemark._attempt.effect_records import EffectRecords
+from settlemark._attempt.expected import Expected
 from settlemark._attempt.live_read import LiveRead
 from settlemark._attempt.turned_away import TurnedAway
+from settlemark._attempt.wait_log import WaitLog
 from settlemark._edges.errors import StateError
-from settlemark._edges.text import prose
 from settlemark._model import json_text
 from settlemark._model.declaration import Declaration
 from settlemark._model.disposition import NOTHING, Disposition
@@ -36,10 +38,8 @@ from settlemark.ledger._contract import (
     RecordedTransaction,
     StateChange,
     TransactionRow,
-    Waited,
 )
 from settlemark.ledger._payloads.payloads import Packer
-from settlemark.ledger._payloads.unreadable import Unreadable
 
 if TYPE_CHECKING:
     from settlemark._acts.failure import Ask
@@ -47,23 +47,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("settlemark")
 
-WAITS = 8
-"""How many of its waits the record of a transaction has."""
-
 OnFailure = Literal["abort", "retry", "continue", "ask"]
 Hook = Callable[[Any], Any]
-
-
-_told: set[str] = set()
-
-
-def _tell_once(tool: str, kind: str) -> None:
-    if tool not in _told:
-        _told.add(tool)
-        log.warning(
-            "%s returned a %s, which JSON cannot hold: a replay would answer with its text", tool, kind,
-            extra=about(tool=tool),
-        )  # fmt: skip
 
 
 class Attempt:
@@ -77,7 +62,7 @@ class Attempt:
         "adrift", "again", "age_told", "approver", "ask", "began", "concluded", "concluding", "decided_at", "effects",
         "entering", "expected", "held_scopes", "hooks", "judged", "live_reads", "max_age", "name", "number",
         "numbering", "on_failure", "overdue", "park", "parks", "patient", "payloads", "placed", "placed_before",
-        "prefix", "recorded", "replay", "retries", "run", "sealed_at", "seen", "settling", "since", "speculative",
+        "prefix", "recorded", "records", "replay", "retries", "run", "sealed_at", "settling", "since", "speculative",
         "splinters", "stays", "suspended", "told_waiting", "turned_away", "txn", "wait", "waited", "waiters", "worker",
         "written",
     )  # fmt: skip
@@ -117,8 +102,8 @@ class Attempt:
         self.stays: dict[Path, RecordedEffect] = {}  # what earlier attempts did, and could not undo
         self.effects: dict[Path, Effect] = {}
         self.entering: set[Effect] = set()
-        self.expected: set[Path] = set()  # what was decided before, and is to be asked for again or taken back
-        self.seen: set[Path] = set()  # of these, what was read meanwhile as it had left it
+        self.expected = Expected(self.effects)
+        self.records = EffectRecords(payloads, self.effects)
         self.held_scopes: dict[Scope, Path] = {}  # each with the first decision that is held on it
         self.live_reads: dict[Hashable, LiveRead] = {}
         self.numbering = Numbering()
@@ -131,7 +116,7 @@ class Attempt:
         self.parks: Literal["keep", "split"] | None = None  # how, when something of it waits for a person at its end
         self.splinters: list[Splinter] = []
         self.speculative = False  # it may lose: what an abort would leave behind is held until it has won
-        self.waited: dict[tuple[str, str], Waited] = {}  # for whom and on what, the latest last
+        self.waited = WaitLog()
         self.sealed_at: float | None = None  # on the store's clock, as `decided_at`: when its commit was decided
         self.decided_at: float | None = None
         self.patient = True  # it stands in line where others lost a race
@@ -189,32 +174,9 @@ class Attempt:
         self.park = None
         self.placed = 1 + max((effect.position for effect in self.effects.values()), default=-1)
 
-    # ---- what is to be decided again
-
     def expect(self, base: Path = ()) -> None:
         """Expect to be asked again for what was decided before, below a place."""
-        self.expected.update(path for path, effect in list(self.effects.items()) if _is_under(path, base, effect))
-
-    def keep(self, path: Path, call_id: str | None = None) -> None:
-        """Note that a decision stands, with all that was made of it: within it, in its place, or for the same call."""
-        for other in list(self.expected):
-            effect = self.effects.get(other)
-            same = call_id is not None and effect is not None and effect.call_id == call_id
-            if same or other[: len(path)] == path:
-                self.expected.discard(other)
-
-    def sees(self, scopes: Iterable[Scope]) -> None:
-        """Note that these were read, as what is still expected has left them."""
-        for path in list(self.expected):
-            effect = self.effects[path]
-            is_there = effect.declaration.kind is EffectClass.STAGED if effect.held else effect.executed
-            if is_there and any(ours.overlaps(theirs) for ours in scopes for theirs in effect.scopes):
-                self.seen.add(path)
-
-    def orphans(self, base: Path) -> list[Effect]:
-        """Return what was expected below a place and not asked for, in issuance order."""
-        paths = sorted(path for path in self.expected if path[: len(base)] == base)
-        return [self.effects[path] for path in paths if _may_stand(self.effects[path])]
+        self.expected.expect(base)
 
     def next(self, txn: Txn) -> Attempt:
         """Return the attempt that comes after this one, on another transaction."""
@@ -274,11 +236,6 @@ class Attempt:
     def key(self, path: Path, call_id: str | None) -> str:
         """Return the idempotency key of a decision: it names the decision, not its values."""
         return key_of(self.prefix, self.name, self.number, path, call_id)
-
-    def current(self, effect: Effect) -> CurrentCall:
-        """Return what a tool sees as its current call."""
-        txn = self.txn
-        return CurrentCall(effect.key, self.name, 0 if txn is None else txn.epoch, self.number, Inside(self, effect))
 
     def staged(self, scope: Scope) -> list[Staged]:
         """Return the requests held in the staging area on a scope, in issuance order."""
@@ -361,19 +318,6 @@ class Attempt:
             if told is not None:
                 book.write([told])
 
-    def prepare(self, effect: Effect) -> None:
-        """Make of an effect's payloads what is recorded of them, before the step that records it.
-
-        Raises:
-            LedgerError: they cannot be recorded, so nothing may run.
-        """
-        payloads, key, tool = self.payloads, effect.key, effect.declaration.tool
-        effect.fingerprint = payloads.fingerprint(effect.payload, effect_key=key)
-        if not payloads.plain:
-            arguments = payloads.packed(effect.payload, effect_key=key, tool=tool, field="arguments") or ""
-            because = payloads.packed(self._prose(effect.rationale, key), effect_key=key, tool=tool, field="rationale")
-            effect.packed = arguments, because
-
     def intent(self, effect: Effect, *, owner: str, at: float, sent: float) -> list[Change]:
         """Return the changes that record an effect before it acts, with its transaction's row at the first.
 
@@ -409,7 +353,7 @@ class Attempt:
             )
         )
         if effect.disposed != NOTHING:
-            changes.append(self.outcome(effect, at))
+            changes.append(self.records.outcome(effect, at))
         return changes
 
     def opening(self, *, owner: str, at: float) -> TransactionRow:
@@ -424,123 +368,20 @@ class Attempt:
         holder, scope = (None, None) if waiting is None or txn.reason is not None else waiting
         return StateChange(
             self.name, self.number, txn.state, txn.epoch, txn.reason, at, self.sealed_at, self.decided_at,
-            tuple(self.waited.values()), str(cause) if cause else None, waits_for=holder, waits_on=scope,
+            self.waited.told(), str(cause) if cause else None, waits_for=holder, waits_on=scope,
         )  # fmt: skip
-
-    def waits_for(self, holder: str, scope: str, since: float) -> None:
-        """Note that it waits for another: since the first time, when it has waited for that one there before."""
-        earlier = self.waited.pop((holder, scope), None)
-        self.waited[holder, scope] = Waited(holder, scope, since if earlier is None else earlier.since)
-        while len(self.waited) > WAITS:
-            del self.waited[next(iter(self.waited))]
-
-    def waits_no_more(self, holder: str, scope: str, until: float) -> None:
-        """Note that a wait is over."""
-        waited = self.waited.get((holder, scope))
-        if waited is not None:
-            self.waited[holder, scope] = waited._replace(until=until)
 
     def take_times(self, recorded: RecordedTransaction) -> None:
         """Take over when it was sealed and decided, and for whom it waited, where another process had it before."""
         self.sealed_at, self.decided_at = recorded.sealed_at, recorded.decided_at
-        self.waited = {(waited.holder, waited.scope): waited for waited in recorded.waits}
-
-    def outcome(self, effect: Effect, at: float) -> OutcomeChange:
-        """Return the change that records what is known of an effect."""
-        try:
-            result = effect.plain_result() if effect.kept is None else effect.kept[0]
-        except Exception as error:  # a result that cannot be told must not keep its outcome from the record
-            result = f"{type(effect.result).__name__} ({type(error).__name__} when it was to be recorded)"
-        text = None if result is None else json_text.encode_result(result)
-        if effect.unread is not None and effect.result is effect.unread[0]:
-            text = effect.unread[1]
-        if text is not None and text.startswith('{"$repr"'):
-            _tell_once(effect.declaration.tool, type(result).__name__)
-        told, disposed = effect.error, effect.disposed
-        payloads, key, tool = self.payloads, effect.key, effect.declaration.tool
-        if not payloads.plain:
-            text = payloads.packed(text, effect_key=key, tool=tool, field="result")
-            told = payloads.packed(self._prose(told, key), effect_key=key, tool=tool, field="error")
-            note = payloads.packed(self._prose(disposed.note, key), effect_key=key, tool=tool, field="note")
-            disposed = disposed._replace(note=note)
-        return OutcomeChange.of(key, effect.outcome, text, told, effect.tag, disposed, at, tool)
-
-    def _prose(self, text: str | None, key: str) -> str | None:
-        """Return a text as it passes the gate before it is packed; its secrets go first, so that none is cut in two."""
-        return text if text is None or isinstance(text, Unreadable) else prose(self.payloads.scrub(text, [key]))
-
-    def cause(self, detail: dict[str, Any]) -> dict[str, Any]:
-        """Return the detail of an abort as all processes may know it: what was taken out of payloads is not in it."""
-        if self.payloads.plain:
-            return detail
-        keys = [effect.key for effect in self.effects.values()]
-        return {
-            name: self.payloads.cause(value, keys) if isinstance(value, str) and name in _QUOTES else value
-            for name, value in detail.items()
-        }
-
-    def forget_secrets(self) -> None:
-        """Let go of the secrets of its effects: nothing more will be told of them."""
-        if not self.payloads.plain:
-            for effect in self.effects.values():
-                self.payloads.forget(effect.key)
-
-
-@dataclass(slots=True, eq=False)
-class Part:
-    """What a program holds of an attempt: the whole of it, or what joined one of its calls."""
-
-    attempt: Attempt
-    numbering: Numbering
-
-    @property
-    def joined(self) -> bool:
-        """Whether it settles with the call it was begun in."""
-        return self.numbering is not self.attempt.numbering
-
-
-class Inside:
-    """Where a tool runs: for which effect, of which attempt; a transaction begun there is a part of that.
-
-    A sub-agent is part of its caller's act: its calls become the outer transaction's and settle with that, unless it
-    is to be independent. Each is named by where it was made (`trip#1/0.0.2`: the third call of the first that joined
-    call 0), so a replay that answers call 0 from the record, and runs none of what it made, still knows all that
-    follow. Source: flat nesting, as in Gray and Reuter (1993), chapter 4.
-    """
-
-    __slots__ = ("attempt", "effect", "joined", "over")
-
-    def __init__(self, attempt: Attempt, effect: Effect) -> None:
-        self.attempt = attempt
-        self.effect = effect
-        self.joined = 0
-        self.over = False
-
-    def join(self) -> Part:
-        """Return the next part of the call."""
-        declaration = self.effect.declaration
-        read = declaration.tool if declaration.kind is EffectClass.READ else None
-        part = Part(self.attempt, Numbering((*self.effect.path, self.joined), read=read))
-        self.joined += 1
-        return part
-
-    def staged(self, scope: Scope) -> list[Staged]:
-        """Return the requests that its transaction has staged on a scope, in order."""
-        return self.attempt.staged(scope)
-
-    def calls_again(self) -> None:
-        """Note that the tool is called: what it called within, before, is to be asked for again."""
-        effect = self.effect
-        if effect.called and effect.path:
-            self.attempt.expect(effect.path)
-        effect.called += 1
+        self.waited.take_over(recorded.waits)
 
 
 @dataclass(slots=True, eq=False)
 class Splinter:
     """What becomes a transaction of its own: its effects as they are, and as they will be recorded there.
 
-    `behind` never leaves: whoever comes back to the gate calls it again there.
+    `behind` never leaves: a caller that comes back to the gate calls it again there.
     """
 
     attempt: Attempt
@@ -549,14 +390,4 @@ class Splinter:
     behind: list[Effect] = field(default_factory=list["Effect"])
 
 
-_QUOTES = ("cause", "verdict")
-_NOTHING = (Outcome.DROPPED, Outcome.UNDONE)
-
-
-def _may_stand(effect: Effect) -> bool:
-    """Whether there is something of an effect to be taken back, or there may turn out to be."""
-    return effect.outcome not in _NOTHING and effect.tag is None
-
-
-def _is_under(path: Path, base: Path, effect: Effect) -> bool:
-    return len(path) > len(base) and path[: len(base)] == base and _may_stand(effect)
+__all__ = ["Attempt", "Hook", "OnFailure", "Splinter"]

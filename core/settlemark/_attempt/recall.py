@@ -72,7 +72,7 @@ def resume(attempt: Attempt, effect: Effect) -> Effect | None:
             attempt.payloads.learn(effect.payload, effect_key=earlier.key, tool=effect.declaration.tool)
             earlier.arguments, earlier.given, earlier.payload = effect.arguments, effect.given, effect.payload
             earlier.withheld = {}
-        attempt.expected.discard(effect.path)
+        attempt.expected.paths.discard(effect.path)
         earlier.run, earlier.ask, earlier.remake = effect.run, effect.ask, effect.remake
         if not earlier.executed or effect.declaration.speaks_for(earlier.declaration.version):
             earlier.declaration, earlier.missing = effect.declaration, None

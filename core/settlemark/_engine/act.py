@@ -10,17 +10,18 @@ from settlemark._acts.bodies import asked_for
 from settlemark._acts.effect import Effect
 from settlemark._acts.perform import Program, perform
 from settlemark._attempt.attempt import Attempt
+from settlemark._attempt.part import current_of
 from settlemark._edges.door import through
 from settlemark._edges.errors import (
     LeaseLost,
     SettlemarkError,
 )
 from settlemark._edges.wording import is_a
-from settlemark._engine.abort import Undoing
 from settlemark._engine.admission import Admission, returned
 from settlemark._engine.doubt import Probing, unless_told
 from settlemark._engine.freshness import Freshness
 from settlemark._engine.kernel import Kernel
+from settlemark._engine.undo.abort import Undoing
 from settlemark._model.effect_class import Outcome
 from settlemark._model.scope import Scope
 from settlemark._protocol.holdings import DETACHED, Call, Mode, Txn
@@ -66,7 +67,7 @@ class Acting:
     def _try(
         self, attempt: Attempt, txn: Txn, effect: Effect, let_through: tuple[type[BaseException], ...]
     ) -> Program[Any]:
-        current = attempt.current(effect)
+        current = current_of(attempt, effect)
         performing = perform(
             effect,
             effect.run,
@@ -110,13 +111,13 @@ class Acting:
         except LeaseLost:
             if effect.outcome is Outcome.INTENDED:  # nothing of it was sent, and nothing will be
                 effect.outcome = Outcome.DROPPED
-                self._kernel.note(attempt, [attempt.outcome(effect, self._kernel.clock())])
+                self._kernel.note(attempt, [attempt.records.outcome(effect, self._kernel.clock())])
             raise
         called = effect.called
         try:
             result = yield from self._perform(attempt, txn, effect, let_through)
             if effect.called == called:
-                attempt.keep(effect.path)  # its counterparty knew of it
+                attempt.expected.keep(effect.path)  # its counterparty knew of it
             refined: list[Scope] = []
             if effect.declaration.refine is not None:
                 with asked_for(self._kernel, attempt.name):
@@ -144,7 +145,7 @@ class Acting:
             return  # the counterparty is asked before anything acts
         before, effect.outcome = effect.outcome, Outcome.INTENDED
         effect.at = self._kernel.ledger.time()  # nothing of it is out there: its key is as good as new
-        told = attempt.outcome(effect, self._kernel.clock())
+        told = attempt.records.outcome(effect, self._kernel.clock())
 
         def intend(protocol: Protocol, book: Book) -> None:
             if txn.state is not State.OPEN:
@@ -165,7 +166,7 @@ class Acting:
     def _come_back(self, attempt: Attempt, txn: Txn, effect: Effect, refined: list[Scope]) -> Program[None]:
         """Note an act's outcome; if the transaction was undone meanwhile, this program alone waits for the note."""
         calls, happened = effect.calls, effect.outcome is not Outcome.FAILED
-        told = attempt.outcome(effect, self._kernel.clock())
+        told = attempt.records.outcome(effect, self._kernel.clock())
 
         def back(protocol: Protocol, book: Book) -> None:
             if txn.id == DETACHED:

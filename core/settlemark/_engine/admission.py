@@ -6,10 +6,12 @@ from settlemark._acts.effect import Effect
 from settlemark._acts.perform import Program
 from settlemark._acts.requests import Act
 from settlemark._attempt.attempt import Attempt
+from settlemark._attempt.part import current_of
 from settlemark._edges.errors import LedgerError, UsageError, WaitTimeout, WouldBlock
 from settlemark._edges.wording import in_words, is_a
-from settlemark._engine.abort import Undoing
-from settlemark._engine.kernel import Deadline, Kernel
+from settlemark._engine.kernel import Kernel
+from settlemark._engine.undo.abort import Undoing
+from settlemark._engine.wait import Deadline
 from settlemark._model.effect_class import Outcome
 from settlemark._protocol.holdings import Blocked, Call, Mode, Ticket, Txn
 from settlemark._protocol.protocol import Protocol
@@ -32,7 +34,7 @@ class Admission:
         When this raises, nothing of the effect will act.
         """
         if intends:
-            attempt.prepare(effect)
+            attempt.records.prepare(effect)
         place, turned = -1 if mode is Mode.READ else effect.position, effect.turned or mode is Mode.HELD
         calls = [Call(txn, scope, mode, place, turned=turned, leaves=effect.leaves) for scope in effect.scopes]
         tool = effect.declaration
@@ -74,17 +76,17 @@ class Admission:
             raise
         if attempt.told_waiting:
             attempt.told_waiting = False
-            self._kernel.tell_waiting(attempt, None)
+            self._kernel.waits.tell_waiting(attempt, None)
         if mode is Mode.READ:
-            attempt.sees(effect.scopes)
+            attempt.expected.sees(effect.scopes)
         return calls
 
     def _in_the_way(self, attempt: Attempt, blocked: Blocked, ticket: Ticket, deadline: Deadline) -> Program[None]:
         """Wait until the transaction in a call's way has moved; a call that stood in line in vain goes ahead."""
         if not blocked.in_line:
-            self._kernel.refuse_wait_within(attempt, blocked)
+            self._kernel.callers.refuse_wait_within(attempt, blocked)
         try:
-            yield from self._kernel.wait_for(attempt, ticket, blocked, deadline, blocked.holder.name)
+            yield from self._kernel.waits.wait_for(attempt, ticket, blocked, deadline, blocked.holder.name)
         except (WaitTimeout, WouldBlock):
             if not blocked.in_line:
                 raise
@@ -100,7 +102,7 @@ class Admission:
                 attempt.effects.pop(effect.path, None)
             else:
                 effect.tag = Tag.CLEAN
-                self._kernel.note(attempt, [attempt.outcome(effect, self._kernel.clock())])
+                self._kernel.note(attempt, [attempt.records.outcome(effect, self._kernel.clock())])
 
         def give_up(protocol: Protocol, _book: Book) -> None:
             for call in calls:
@@ -157,7 +159,7 @@ def checked(attempt: Attempt, effect: Effect) -> Program[None]:
     check = effect.declaration.check
     if check is not None:
         bound = check.bind(effect.for_handlers(), result=None, key=effect.key)
-        yield Act(check.function, bound, attempt.current(effect))
+        yield Act(check.function, bound, current_of(attempt, effect))
 
 
 def checked_as_given(attempt: Attempt, effect: Effect) -> Program[None]:

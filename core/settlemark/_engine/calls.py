@@ -7,20 +7,22 @@ from typing import Protocol as Port
 
 from settlemark._acts.effect import Effect
 from settlemark._acts.failure import Skipped
-from settlemark._acts.gate import is_asked, rejection
+from settlemark._acts.gate import is_asked
 from settlemark._acts.perform import Program, in_doubt
 from settlemark._acts.requests import Act
 from settlemark._attempt.anew import place_again
 from settlemark._attempt.attempt import Attempt
+from settlemark._attempt.part import current_of
 from settlemark._attempt.recall import recall, resume, stayed
 from settlemark._attempt.turn import Seat
 from settlemark._edges.errors import Refused, StateError
 from settlemark._edges.text import KEY, identity
-from settlemark._engine.abort import Undoing
 from settlemark._engine.act import Acting
 from settlemark._engine.admission import Admission, checked
 from settlemark._engine.doubt import effect_of_key
-from settlemark._engine.kernel import Deadline, Kernel, scope_of
+from settlemark._engine.kernel import Kernel
+from settlemark._engine.undo.abort import Undoing
+from settlemark._engine.wait import Deadline, scope_of
 from settlemark._model import json_text
 from settlemark._model.disposition import NOTHING, Disposition, words
 from settlemark._model.effect_class import EffectClass, Outcome
@@ -28,7 +30,7 @@ from settlemark._protocol.holdings import Blocked, Mode, Txn, fire
 from settlemark._protocol.leaving import Leaves
 from settlemark._protocol.protocol import Protocol
 from settlemark._protocol.states import Reason, State, Tag
-from settlemark._report.verdicts import because_in
+from settlemark._report.rejected_on_replay import refuse_recorded_rejection
 from settlemark.ledger._contract import Book, RecordedEffect
 
 TURN_SECONDS = 600.0
@@ -170,7 +172,7 @@ class Calls:
             if attempt.placed_before:
                 place_again(attempt, effect)
         elif txn is None:
-            return (yield Act(effect.run, {}, attempt.current(effect)))
+            return (yield Act(effect.run, {}, current_of(attempt, effect)))
         txn = txn or attempt.live
         if seat is not None:
             yield from self._take_turn(attempt, seat)
@@ -239,7 +241,7 @@ class Calls:
             if known is not None and known.outcome is not effect.outcome:
                 return False  # somebody has told of it, and it was judged as what nobody asks for
             effect.tag, effect.disposed = None, NOTHING
-            attempt.put(book, [attempt.outcome(effect, self._kernel.clock())])
+            attempt.put(book, [attempt.records.outcome(effect, self._kernel.clock())])
             return True
 
         return (yield from self._kernel.step(stand))
@@ -255,7 +257,7 @@ class Calls:
         """Hold an effect that is to be held, or have it act, unless it is known by now what came of it."""
         if effect.path in attempt.effects:
             if effect.outcome is Outcome.CONFIRMED:
-                attempt.keep(effect.path)  # with all that it called within
+                attempt.expected.keep(effect.path)  # with all that it called within
                 return effect.result
             if effect.disposition is Disposition.SKIPPED:
                 raise Skipped(_failed_before(effect.declaration.tool, effect.error, attempt.name))
@@ -296,8 +298,7 @@ class Calls:
         value = json_text.decode(recorded.result)
         effect.result = effect.unpack(value) if effect.unpack is not None and value is not None else value
         effect.outcome, effect.held, effect.error = recorded.outcome, recorded.row.held, recorded.error
-        if recorded.disposition is Disposition.REJECTED:
-            raise rejection(recorded.row.tool, recorded.row.key, recorded.row.name, because_in(recorded.note))
+        refuse_recorded_rejection(recorded)
         if effect.held or effect.outcome is Outcome.CONFIRMED:
             return effect if effect.held else effect.result
         if effect.outcome is Outcome.UNKNOWN:
@@ -324,7 +325,9 @@ class Calls:
                 earlier.tickets.append(ticket)
             blocked = Blocked(attempt.live, earlier.scope or scope_of(attempt.run))
             sibling = f"{earlier.declaration.tool}, issued before it,"
-            yield from self._kernel.wait_for(attempt, ticket, blocked, deadline, sibling, whom=id(earlier), limit=limit)
+            yield from self._kernel.waits.wait_for(
+                attempt, ticket, blocked, deadline, sibling, whom=id(earlier), limit=limit
+            )
 
     @staticmethod
     def why_stopped(attempt: Attempt, seat: Seat) -> Refused:
@@ -350,7 +353,7 @@ class Calls:
                 effect.outcome, effect.tag = Outcome.DROPPED, Tag.CLEAN
                 for call in effect.calls:
                     protocol.unhold(call)
-                attempt.put(book, [attempt.outcome(effect, self._kernel.clock())])
+                attempt.put(book, [attempt.records.outcome(effect, self._kernel.clock())])
 
         self._kernel.ledger.later(drop)
 

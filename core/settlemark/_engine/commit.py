@@ -20,14 +20,15 @@ from settlemark._edges.errors import (
     WaitTimeout,
 )
 from settlemark._edges.wording import in_words, is_a
-from settlemark._engine.abort import Undoing
 from settlemark._engine.admission import give_back
 from settlemark._engine.doubt import told_of
 from settlemark._engine.freshness import Freshness
-from settlemark._engine.kernel import Deadline, Kernel
+from settlemark._engine.kernel import Kernel
 from settlemark._engine.orphans import Orphans
 from settlemark._engine.release import Releases
 from settlemark._engine.splitting import Splitting
+from settlemark._engine.undo.abort import Undoing
+from settlemark._engine.wait import Deadline
 from settlemark._model import json_text
 from settlemark._model.disposition import Disposition
 from settlemark._model.effect_class import Outcome
@@ -113,7 +114,7 @@ class Settling:
             yield from self._undoing.tidy()
             if txn.state in (State.OPEN, State.SEALED):
                 yield from self._undoing.abort(attempt, Reason.FAILED, cause=str(error))
-            yield from self._kernel.until_finished(attempt, txn)
+            yield from self._kernel.waits.until_finished(attempt, txn)
             raise
         except BaseException as error:
             cause = in_words(error)
@@ -138,7 +139,7 @@ class Settling:
         attempt.adrift = True
 
         def settle(protocol: Protocol, book: Book) -> None:
-            protocol.abort(txn, Reason.FAILED, **attempt.cause({"cause": cause}))
+            protocol.abort(txn, Reason.FAILED, **attempt.records.cause({"cause": cause}))
             attempt.adrift = txn.state in (State.RELEASING, State.COMMITTED)
             book.otherwise(partial(setattr, attempt, "adrift", True))
             self._kernel.call_tender()
@@ -170,7 +171,7 @@ class Settling:
 
         while True:
             if not sealed:
-                yield from self._kernel.quiesce(attempt, txn)
+                yield from self._kernel.waits.quiesce(attempt, txn)
             unseen = bool(self._to_ask(attempt) or self._freshness.live_reads(attempt))
             lasting = attempt.written and (examined or not unseen)
             found = yield from self._kernel.step(decide, durable=lasting, wait=attempt.wait)
@@ -186,9 +187,9 @@ class Settling:
             blocked, ticket = found
             # Whoever it waits for may change what the hooks saw: they look again afterwards.
             examined = False
-            self._kernel.refuse_wait_within(attempt, blocked)
+            self._kernel.callers.refuse_wait_within(attempt, blocked)
             try:
-                yield from self._kernel.wait_for(attempt, ticket, blocked, deadline, blocked.holder.name)
+                yield from self._kernel.waits.wait_for(attempt, ticket, blocked, deadline, blocked.holder.name)
             except WaitTimeout:
                 yield from self._undoing.abort(
                     attempt,
@@ -222,7 +223,7 @@ class Settling:
         for hook in self._to_ask(attempt):
             name = getattr(hook, "__name__", repr(hook))
             # By position: what a hook calls its argument is its own affair.
-            verdict = yield self._kernel.asking(attempt.name, hook, Footprint(attempt))
+            verdict = yield self._kernel.callers.asking(attempt.name, hook, Footprint(attempt))
             if verdict is False or isinstance(verdict, str):
                 said = verdict if isinstance(verdict, str) else "it returned False"
                 yield from self._undoing.refuse(attempt, Reason.VETOED, hook=name, verdict=said)
@@ -245,7 +246,7 @@ class Settling:
                 effect.tag, effect.disposed = Tag.UNRESOLVED, effect.disposed if orphan else NOBODY_KNOWS
             else:
                 effect.outcome, effect.tag, effect.disposed = known.outcome, known.tag, known.disposed
-        return [attempt.outcome(e, self._kernel.clock()) for e in found if e.outcome is Outcome.UNKNOWN]
+        return [attempt.records.outcome(e, self._kernel.clock()) for e in found if e.outcome is Outcome.UNKNOWN]
 
     def split_at(self, attempt: Attempt, gate: Effect, behind: list[Effect]) -> Program[None]:
         """Commit, but for an effect that waits for an answer, and those behind it, which are dropped.
@@ -255,7 +256,7 @@ class Settling:
         yield from self._orphans.take_back_orphans(attempt)
         part = attempt.part(f"{attempt.name}!{'.'.join(map(str, gate.path))}")
         moved = replace(gate, key=part.key(gate.path, gate.call_id), calls=[])
-        part.prepare(moved)
+        part.records.prepare(moved)
         yield from self._kernel.step(lambda protocol, _book: give_back(protocol, gate))  # while it is open
         gate.calls = []
         attempt.splinters = [Splinter(part, [gate], [moved], behind)]

@@ -42,7 +42,7 @@ class Freshness:
         function = declaration.live.function
         named = declaration.live.bind(effect.for_handlers(), result=None, key="")
         fetch = partial(function, **named)
-        seen = yield self._kernel.asking(attempt.name, fetch)
+        seen = yield self._kernel.callers.asking(attempt.name, fetch)
         return LiveRead((function, repr(named)), effect.scopes, fetch, seen, expires, declaration.valid_for)
 
     def live_reads(self, attempt: Attempt) -> list[LiveRead]:
@@ -64,7 +64,7 @@ class Freshness:
                 return {"scope": read.scopes[0], "how": f"was read more than {read.valid_for:g} s ago"}
             if read.fetch is None or read.overwritten:
                 continue
-            if (yield self._kernel.asking(attempt.name, read.fetch)) != read.seen:
+            if (yield self._kernel.callers.asking(attempt.name, read.fetch)) != read.seen:
                 return {"scope": read.scopes[0], "how": "changed, from outside, after it was read"}
         return None
 

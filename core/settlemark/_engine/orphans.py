@@ -11,10 +11,11 @@ from __future__ import annotations
 from settlemark._acts.effect import Effect
 from settlemark._acts.perform import Program, in_doubt
 from settlemark._attempt.attempt import Attempt
-from settlemark._engine.abort import Undoing
 from settlemark._engine.admission import give_back, returned
 from settlemark._engine.doubt import told_of
 from settlemark._engine.kernel import Kernel
+from settlemark._engine.undo.abort import Undoing
+from settlemark._engine.undo.take_back import TakingBack
 from settlemark._model.disposition import Disposed, Disposition, words
 from settlemark._model.effect_class import Outcome
 from settlemark._model.identity import Path
@@ -27,9 +28,10 @@ from settlemark.ledger._contract import Book, OutcomeChange
 class Orphans:
     """Takes back what nobody asks for any more."""
 
-    def __init__(self, kernel: Kernel, undoing: Undoing) -> None:
+    def __init__(self, kernel: Kernel, undoing: Undoing, taking_back: TakingBack) -> None:
         self._kernel = kernel
         self._undoing = undoing
+        self._taking_back = taking_back
 
     def take_back_orphans(self, attempt: Attempt, base: Path = ()) -> Program[None]:
         """Undo what was expected to be decided again (below `base`) and was not; what is held is dropped.
@@ -40,20 +42,20 @@ class Orphans:
             Refused: something else was built upon it, so all of the transaction was undone; or it had been.
             InDoubt: a worker that fell silent may still be sending one of them.
         """
-        if not attempt.expected:
+        if not attempt.expected.paths:
             return
         txn = attempt.live
         if not base:  # else the calls below it are over, and others are none of its
-            yield from self._kernel.quiesce(attempt, txn)
+            yield from self._kernel.waits.quiesce(attempt, txn)
         if txn.state is not State.OPEN:
             return
-        found = attempt.orphans(base)
+        found = attempt.expected.orphans(base)
         yield from self._refuse_built_upon(attempt, txn, found)
         yield from self._strike_out(attempt, txn, found)
         for effect in reversed(found):
             if effect.executed:
                 yield from self._undo_orphan(attempt, txn, effect)
-            attempt.expected.discard(effect.path)
+            attempt.expected.paths.discard(effect.path)
 
     def _refuse_built_upon(self, attempt: Attempt, txn: Txn, orphans: list[Effect]) -> Program[None]:
         """Return when effects can be taken back by themselves, without what read them, or acted behind them.
@@ -77,7 +79,7 @@ class Orphans:
             if not effect.executed:
                 effect.tag = Tag.CLEAN
             effect.disposed = Disposed(Disposition.ORPHANED)
-            told.append(attempt.outcome(effect, self._kernel.clock()))
+            told.append(attempt.records.outcome(effect, self._kernel.clock()))
 
         def strike_out(protocol: Protocol, book: Book) -> None:
             if txn.state is State.OPEN:
@@ -99,7 +101,7 @@ class Orphans:
             protocol.resumed([call for call in calls if call.returned])
 
         yield from self._kernel.step(begin)
-        known = yield from self._undoing.undo_one(
+        known = yield from self._taking_back.undo_one(
             attempt,
             effect,
             lambda protocol, clean: returned(protocol, calls, happened=not clean),
@@ -115,7 +117,7 @@ class Orphans:
 
 def _built_upon(attempt: Attempt, txn: Txn, orphan: Effect, orphans: list[Effect]) -> tuple[Effect, str] | None:
     """Return why an effect cannot be taken back by itself, or None."""
-    if orphan.path in attempt.seen:
+    if orphan.path in attempt.expected.seen:
         return orphan, "it was read since"
     if orphan.held or not orphan.executed:
         return None

@@ -11,6 +11,7 @@ from settlemark._acts.effect import Effect
 from settlemark._acts.failure import Skipped
 from settlemark._acts.perform import Program, in_doubt, perform, refuse_withheld
 from settlemark._attempt.attempt import Attempt
+from settlemark._attempt.part import current_of
 from settlemark._edges.errors import (
     InDoubt,
     LedgerError,
@@ -18,11 +19,11 @@ from settlemark._edges.errors import (
     SettlemarkError,
 )
 from settlemark._edges.wording import in_words, is_a, message_of
-from settlemark._engine.abort import Undoing
 from settlemark._engine.doubt import Probing, Residue, unless_told
 from settlemark._engine.freshness import Freshness
 from settlemark._engine.kernel import Kernel, log
 from settlemark._engine.splitting import Splitting
+from settlemark._engine.undo.abort import Undoing
 from settlemark._model.disposition import Disposed
 from settlemark._model.effect_class import UNKNOWN, Outcome
 from settlemark._observe.logs import about_txn, quote_of
@@ -65,7 +66,7 @@ class Releases:
             raise
         except BaseException as error:
             if txn.id == DETACHED:
-                yield from self._kernel.until_concluded(attempt, txn)
+                yield from self._kernel.waits.until_concluded(attempt, txn)
             elif attempt.adrift:
                 log.info("%s: %s", attempt.name, quote_of(error), extra=about_txn(txn, state=txn.state.value))
             elif txn.state is State.RELEASING and txn in self._kernel.attempts:  # else its end is queued
@@ -80,7 +81,7 @@ class Releases:
         left = [effect for effect in held if effect.outcome is Outcome.CONFIRMED]
         told: list[Change] = []
         with suppress(LedgerError):  # what cannot be recorded is known here
-            told = [attempt.outcome(e, self._kernel.clock()) for e in held if e.outcome in _OVER]
+            told = [attempt.records.outcome(e, self._kernel.clock()) for e in held if e.outcome in _OVER]
 
         def tell(_protocol: Protocol, book: Book) -> None:
             attempt.put(book, told)
@@ -148,7 +149,7 @@ class Releases:
     def _leave_out(self, attempt: Attempt, effect: Effect) -> Program[None]:
         """Go on without a held effect that failed: it never leaves."""
         effect.outcome, effect.tag = Outcome.DROPPED, Tag.CLEAN
-        told = attempt.outcome(effect, self._kernel.clock())
+        told = attempt.records.outcome(effect, self._kernel.clock())
 
         def leave_out(protocol: Protocol, book: Book) -> None:
             for call in effect.calls:
@@ -180,7 +181,7 @@ class Releases:
     ) -> Program[None]:
         """Stop a release midway: undo everything when nothing has left, else drop the rest and name it."""
         if not _has_left(attempt):
-            yield from self._revert(attempt, txn, reason, attempt.cause({"cause": cause}))
+            yield from self._revert(attempt, txn, reason, attempt.records.cause({"cause": cause}))
             return
         held = [e for e in attempt.in_order() if e.held]
         for effect in held:
@@ -195,7 +196,7 @@ class Releases:
         yield from self._kernel.step(lambda protocol, _book: protocol.revert(txn, reason, **detail))
         yield from self._splitting.withdraw_splinters(attempt)
         yield from self._undoing.tidy()
-        yield from self._kernel.until_finished(attempt, txn)
+        yield from self._kernel.waits.until_finished(attempt, txn)
 
     def _stopped_midway(self, attempt: Attempt, txn: Txn, effect: Effect | None = None) -> SettlemarkError:
         if txn.state is State.ABORTED:
@@ -228,7 +229,7 @@ class Releases:
         if effect.outcome is Outcome.QUEUED and effect.declaration.window is not None:
             effect.at = self._kernel.ledger.time()  # it may have waited long for this, its first sending
         try:
-            current = attempt.current(effect)
+            current = current_of(attempt, effect)
             ours = partial(self._kernel.still_ours, attempt.live)
 
             def once() -> Program[Any]:
@@ -246,10 +247,10 @@ class Releases:
                 self._kernel.ledger.later(partial(_left, effect.calls))  # else it may be yet to come
             if attempt.live.id == DETACHED or not self._kernel.ledger.is_fresh():
                 # Whoever goes on with it waits for this: it is told before this act is no longer out.
-                told = attempt.outcome(effect, self._kernel.clock())
+                told = attempt.records.outcome(effect, self._kernel.clock())
                 self._kernel.ledger.later(lambda _protocol, book: attempt.put(book, [told]))
         if not last:
-            told = attempt.outcome(effect, self._kernel.clock())
+            told = attempt.records.outcome(effect, self._kernel.clock())
             yield from self._kernel.step(lambda _protocol, book: attempt.put(book, [told]), durable=True)
 
     def _finish(self, attempt: Attempt, txn: Txn, untold: Iterable[Effect] = ()) -> Program[None]:
@@ -258,7 +259,7 @@ class Releases:
             return
         at = self._kernel.clock()
         changes: list[Change] = [
-            attempt.outcome(e, at) for e in attempt.in_order() if e.tag not in (None, Tag.CLEAN) or e in untold
+            attempt.records.outcome(e, at) for e in attempt.in_order() if e.tag not in (None, Tag.CLEAN) or e in untold
         ]
 
         def finish(protocol: Protocol, book: Book) -> None:
@@ -279,7 +280,7 @@ class Releases:
         self._freshness.keep_plan(attempt, txn)
         self._kernel.telling.ended(attempt)
         self._residue.tell(attempt)
-        attempt.forget_secrets()
+        attempt.records.forget_secrets()
 
     @staticmethod
     def to_leave(attempt: Attempt) -> list[Effect]:

@@ -50,7 +50,7 @@ class Splitting:
         moved: list[Effect] = []
         for number, effect in enumerate(effects):
             copy = replace(effect, key=part.key((number,), effect.call_id), path=(number,), position=number, calls=[])
-            part.prepare(copy)
+            part.records.prepare(copy)
             moved.append(copy)
         return Splinter(part, effects, moved)
 
@@ -69,8 +69,9 @@ class Splitting:
         for splinter in attempt.splinters:
             part = splinter.attempt
             part.txn, part.written = _begun(protocol, part, reads, txn, splinter), False
-            attempt.put(book, [attempt.outcome(_gone(effect, part.name), at) for effect in splinter.effects])
-            attempt.put(book, [attempt.outcome(_gone(e, part.name, Disposition.BEHIND), at) for e in splinter.behind])
+            attempt.put(book, [attempt.records.outcome(_gone(effect, part.name), at) for effect in splinter.effects])
+            behind = [_gone(effect, part.name, Disposition.BEHIND) for effect in splinter.behind]
+            attempt.put(book, [attempt.records.outcome(effect, at) for effect in behind])
             for effect in splinter.moved:
                 part.put(book, part.intent(effect, owner=NOBODY, at=at, sent=self._kernel.ledger.time()))
                 part.written = True

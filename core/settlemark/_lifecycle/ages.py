@@ -12,8 +12,8 @@ from math import inf
 from settlemark._acts.perform import Program
 from settlemark._attempt.attempt import Attempt
 from settlemark._edges.errors import LedgerError
-from settlemark._engine.abort import Beside, Undoing
 from settlemark._engine.kernel import Kernel, log
+from settlemark._engine.undo.abort import Beside, Undoing
 from settlemark._lifecycle.recovery import Recovery
 from settlemark._observe.events import Aging as AgingTold
 from settlemark._observe.logs import about_txn

@@ -134,7 +134,7 @@ class Answers:
             attempt = None if txn is None else self._kernel.attempts.get(txn)
         if txn is None or attempt is None:
             return txn is None
-        yield from self._kernel.until_finished(attempt, txn)
+        yield from self._kernel.waits.until_finished(attempt, txn)
         return txn.finished
 
     def recover(self, *, keep_open: float | None = None) -> Program[Recovered]:

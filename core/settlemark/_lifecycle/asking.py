@@ -13,10 +13,10 @@ from settlemark._acts.perform import Program
 from settlemark._attempt.attempt import Attempt
 from settlemark._attempt.recall import resume
 from settlemark._edges.errors import UsageError
-from settlemark._engine.abort import Undoing
 from settlemark._engine.admission import Admission, checked_as_given, give_back, returned
 from settlemark._engine.doubt import effect_of_key
 from settlemark._engine.kernel import Kernel, log
+from settlemark._engine.undo.abort import Undoing
 from settlemark._model import json_text
 from settlemark._model.disposition import NOTHING, Disposed, Disposition
 from settlemark._model.effect_class import Outcome
@@ -72,7 +72,7 @@ class Asking:
         for tries in range(TRIES, 0, -1):
             try:
                 asking = ask if effect.ask is not None else self._listening(ask, effect.key)
-                answer = yield self._kernel.asking(attempt.name, asking, gate)
+                answer = yield self._kernel.callers.asking(attempt.name, asking, gate)
                 said = yield from self.said(effect.key)
                 approval = approval_of(answer if said is None else said.answer)
                 likeness = yield from with_other_arguments(attempt, effect, approval.arguments)
@@ -120,7 +120,7 @@ class Asking:
         gate = _gate_of(attempt, effect)
         gate.answered = True
         try:
-            late = yield self._kernel.asking(attempt.name, effect.ask, gate)
+            late = yield self._kernel.callers.asking(attempt.name, effect.ask, gate)
         except let_through:
             return
         if late is not None:
@@ -149,7 +149,7 @@ class Asking:
         Later answers from elsewhere are refused with this one.
         """
         before, effect.disposed = effect.disposed, APPROVED if approval.decision == "approve" else rejected(approval)
-        told = attempt.outcome(effect, self._kernel.clock())
+        told = attempt.records.outcome(effect, self._kernel.clock())
         effect.disposed = before
 
         def take(_protocol: Protocol, book: Book) -> AnswerOnRecord | None:
@@ -172,7 +172,7 @@ class Asking:
         return either(ask, heard)
 
     def _record_outcome(self, attempt: Attempt, effect: Effect) -> Program[None]:
-        told = attempt.outcome(effect, self._kernel.clock())
+        told = attempt.records.outcome(effect, self._kernel.clock())
         yield from self._kernel.step(lambda _protocol, book: attempt.put(book, [told]), durable=True)
 
     def withdraw(
@@ -190,7 +190,7 @@ class Asking:
         """
         calls, before = effect.calls, (effect.outcome, effect.tag, effect.disposed)
         effect.outcome, effect.tag, effect.disposed = Outcome.DROPPED, Tag.CLEAN, disposed
-        told = attempt.outcome(effect, self._kernel.clock())
+        told = attempt.records.outcome(effect, self._kernel.clock())
 
         def withdraw(protocol: Protocol, book: Book) -> AnswerOnRecord | None:
             first = None if answer is False else answer_on_record(effect_of_key(book, effect.key))
@@ -247,7 +247,7 @@ def with_other_arguments(
 def recorded_likeness(attempt: Attempt, effect: Effect, key: str | None) -> Effect:
     """Return the recorded copy of a call that was approved with other arguments, made runnable here."""
     likeness = next(found for found in attempt.effects.values() if found.key == key)
-    attempt.keep(likeness.path)
+    attempt.expected.keep(likeness.path)
     if effect.remake is not None:
         made = effect.remake(effect, likeness.shown())
         made.payload, made.path, made.call_id = json_text.encode(made.arguments), likeness.path, effect.call_id

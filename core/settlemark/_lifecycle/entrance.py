@@ -14,7 +14,8 @@ from settlemark._acts.once import Once
 from settlemark._acts.perform import Program, Retries
 from settlemark._acts.requests import Wait
 from settlemark._attempt.anew import become
-from settlemark._attempt.attempt import Attempt, Hook, OnFailure, Part
+from settlemark._attempt.attempt import Attempt, Hook, OnFailure
+from settlemark._attempt.part import Part
 from settlemark._attempt.turned_away import TurnedAway
 from settlemark._edges.errors import DeclarationError, Forgotten, WaitTimeout
 from settlemark._engine.kernel import Kernel
@@ -43,7 +44,7 @@ class Entrance:
 
     def enter(self, *, independent: bool, **options: Any) -> Program[Part]:
         """Return a part: one that joins the enclosing call, or a transaction of its own; see `begin`."""
-        inside = self._kernel.outer()
+        inside = self._kernel.callers.outer()
         outer = None if inside is None else inside.attempt.txn
         if inside is not None and outer is not None and outer.state is State.OPEN and not independent:
             part = inside.join()
@@ -173,9 +174,9 @@ class Entrance:
                     tool=report.stuck[name][0],
                 )
             seconds = deadline - self._kernel.monotonic()
-            if seconds <= 0 or not (yield from self._kernel.listen(Wait(found, seconds, name, name))):
+            if seconds <= 0 or not (yield from self._kernel.waits.listen(Wait(found, seconds, name, name))):
                 same = self._kernel.protocol.named.get(name)
-                silence = "" if same is None else (yield from self._kernel.silence(same))
+                silence = "" if same is None else (yield from self._kernel.waits.silence(same))
                 in_use = f"{name} is kept{silence}" if silence else f"{name} is in use by another caller"
                 raise WaitTimeout(
                     f"gave up after {wait:g} s: {in_use} and has not finished;"
@@ -203,7 +204,7 @@ class Entrance:
                 return found
             yield from self._recovery.take_up(name, keep_open=0, turn=found)
             seconds = deadline - self._kernel.monotonic()
-            if seconds <= 0 or not (yield from self._kernel.listen(Wait(found, seconds, name, name))):
+            if seconds <= 0 or not (yield from self._kernel.waits.listen(Wait(found, seconds, name, name))):
                 raise WaitTimeout(
                     f"gave up after {wait:g} s: {name} has not ended; try again later, or raise wait=",
                     transaction=name,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from settlemark._acts.perform import Program
 from settlemark._acts.requests import Wait
 from settlemark._edges.errors import UsageError
-from settlemark._engine.abort import Undoing
 from settlemark._engine.kernel import Kernel, log
+from settlemark._engine.undo.abort import Undoing
 from settlemark._lifecycle.recovery import Recovery
 from settlemark._observe.logs import about_txn
 from settlemark._protocol.holdings import Txn
@@ -49,14 +49,14 @@ class Fences:
         for txn in found:
             attempt = self._kernel.attempts.get(txn)
             patience = CANCEL_SECONDS if attempt is None else min(attempt.wait, CANCEL_SECONDS)
-            yield from self.until_over(txn, began + self._kernel.time_for(txn, patience))
+            yield from self.until_over(txn, began + self._kernel.callers.time_for(txn, patience))
 
     def until_over(self, txn: Txn, deadline: float) -> Program[None]:
         """Wait until a transaction is finished, by any program."""
         while not txn.finished:
             with self._kernel.local as protocol:
                 ticket = protocol.watch(txn)
-            if txn not in self._kernel.attempts and (silence := (yield from self._kernel.silence(txn))):
+            if txn not in self._kernel.attempts and (silence := (yield from self._kernel.waits.silence(txn))):
                 # What can be undone is undone; the rest waits until its sender is known to be gone, which may take
                 # long.
                 log.warning(
@@ -64,7 +64,7 @@ class Fences:
                 )
                 return
             seconds = deadline - self._kernel.monotonic()
-            if not (yield from self._kernel.listen(Wait(ticket, seconds, txn.name, "its own"))):
+            if not (yield from self._kernel.waits.listen(Wait(ticket, seconds, txn.name, "its own"))):
                 log.warning(
                     "%s is cancelled, and %s: it ends when its call returns",
                     txn.name,

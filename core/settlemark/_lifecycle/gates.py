@@ -14,10 +14,10 @@ from settlemark._acts.perform import Program
 from settlemark._attempt.attempt import Attempt
 from settlemark._edges.errors import UsageError
 from settlemark._edges.wording import in_words
-from settlemark._engine.abort import Undoing
 from settlemark._engine.admission import Admission
 from settlemark._engine.freshness import Freshness
 from settlemark._engine.kernel import Kernel, log
+from settlemark._engine.undo.abort import Undoing
 from settlemark._lifecycle.asking import (
     APPROVED,
     ASKED,
@@ -36,7 +36,7 @@ from settlemark._protocol.holdings import Txn
 from settlemark._protocol.protocol import Protocol
 from settlemark._protocol.states import Reason, State
 from settlemark._report.questions import AnswerOnRecord
-from settlemark._report.verdicts import because_in
+from settlemark._report.rejected_on_replay import refuse_rejected
 from settlemark.ledger._contract import Book
 
 
@@ -61,8 +61,7 @@ class Gates:
         ask, known = effect.ask or attempt.approver, NOTHING if earlier is None else earlier.disposed
         waits = known.disposition is Disposition.ASKED
         if earlier is not None:
-            if known.disposition is Disposition.REJECTED:
-                raise rejection(earlier.declaration.tool, earlier.key, attempt.name, because_in(known.note))
+            refuse_rejected(known, tool=earlier.declaration.tool, key=earlier.key, transaction=attempt.name)
             if known.disposition is Disposition.EDITED:
                 return recorded_likeness(attempt, effect, known.link)
             if not waits and (known.disposition is Disposition.APPROVED or earlier.outcome not in _NOT_YET):
@@ -130,7 +129,7 @@ class Gates:
         tool = effect.declaration.tool
         bound = approve.bind(effect.for_handlers(), result=None, key="")
         try:
-            said = yield self._kernel.asking(attempt.name, partial(approve.function, **bound))
+            said = yield self._kernel.callers.asking(attempt.name, partial(approve.function, **bound))
         except Exception as error:
             raise UsageError(
                 f"approve={approve.name} of {tool} failed, so nobody knows whether it needs a yes: {tool} was not"

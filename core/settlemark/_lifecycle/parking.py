@@ -15,13 +15,13 @@ from settlemark._acts.perform import Program, Retries
 from settlemark._attempt.attempt import Attempt
 from settlemark._attempt.revival import named
 from settlemark._edges.errors import DeclarationError, UsageError
-from settlemark._engine.abort import Undoing
 from settlemark._engine.admission import Admission, checked_as_given
 from settlemark._engine.calls import Calls
 from settlemark._engine.commit import Settling
 from settlemark._engine.kernel import Kernel
 from settlemark._engine.orphans import Orphans
 from settlemark._engine.splitting import Splitting
+from settlemark._engine.undo.abort import Undoing
 from settlemark._lifecycle.recovery import Recovery
 from settlemark._model import json_text
 from settlemark._model.disposition import Disposed, Disposition
@@ -84,7 +84,7 @@ class Parking:
             Refused: it was undone meanwhile.
         """
         yield from self._orphans.take_back_orphans(attempt)
-        yield from self._kernel.quiesce(attempt, attempt.live)
+        yield from self._kernel.waits.quiesce(attempt, attempt.live)
         if attempt.live.state is not State.OPEN:
             with self._kernel.local as protocol:
                 raise protocol.refusal(attempt.live)
@@ -189,7 +189,7 @@ class Parking:
             else:
                 protocol.own(txn, self._kernel.ledger.worker)
                 self._kernel.come_to(book, attempt)
-            attempt.expected.clear()  # the answer is about everything that was parked
+            attempt.expected.paths.clear()  # the answer is about everything that was parked
             attempt.judged = txn.judged and not edited
             protocol.park(txn, parked=False)
             return attempt
@@ -267,7 +267,7 @@ class Parking:
         yield from self._calls.hold(attempt, attempt.live, edited)
         gate.outcome, gate.tag = Outcome.DROPPED, Tag.CLEAN
         gate.disposed = Disposed(Disposition.EDITED, link=edited.key)
-        told = attempt.outcome(gate, self._kernel.clock())
+        told = attempt.records.outcome(gate, self._kernel.clock())
 
         def replaced(protocol: Protocol, book: Book) -> None:
             for call in gate.calls:

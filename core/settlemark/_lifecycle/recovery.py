@@ -16,11 +16,11 @@ from settlemark._attempt.attempt import Attempt
 from settlemark._attempt.revival import is_sealed, named, revive
 from settlemark._edges.door import Ended
 from settlemark._edges.errors import InDoubt, PartialCommit, Refused
-from settlemark._engine.abort import Beside, Undoing
 from settlemark._engine.commit import Settling
 from settlemark._engine.doubt import Probing
 from settlemark._engine.kernel import Kernel, log
 from settlemark._engine.release import Releases
+from settlemark._engine.undo.abort import Beside, Undoing
 from settlemark._model.effect_class import Outcome
 from settlemark._observe.events import Recovered
 from settlemark._observe.events import Recovery as Recovering
@@ -201,13 +201,13 @@ class Recovery:
             for attempt, ticket in ending:
                 self.ending[attempt].append(ticket)
         for attempt, ticket in ending:
-            yield Wait(ticket, self._kernel.time_for(attempt.live, attempt.wait), attempt.name, "its own")
+            yield Wait(ticket, self._kernel.callers.time_for(attempt.live, attempt.wait), attempt.name, "its own")
         with self._kernel.local:
             undoing = [
                 (txn, a) for txn, a in self._kernel.attempts.items() if txn.state in _UNDOING and not txn.running
             ]
         for txn, attempt in undoing:
-            yield from self._kernel.until_finished(attempt, txn)
+            yield from self._kernel.waits.until_finished(attempt, txn)
         return report
 
     def tend(self, beside: Beside | None = None) -> Program[None]:

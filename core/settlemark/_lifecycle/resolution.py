@@ -21,11 +21,11 @@ from settlemark._attempt.attempt import Attempt
 from settlemark._attempt.revival import afresh, named, revive
 from settlemark._edges.errors import Refused, UsageError, WouldBlock
 from settlemark._edges.wording import by_reader
-from settlemark._engine.abort import Undoing
 from settlemark._engine.admission import Admission, returned
 from settlemark._engine.doubt import Probing
 from settlemark._engine.kernel import Kernel, log
-from settlemark._engine.mend import tell_change
+from settlemark._engine.undo.abort import Undoing
+from settlemark._engine.undo.mend import tell_change
 from settlemark._lifecycle.recovery import Recovery
 from settlemark._model.declaration import Declaration
 from settlemark._model.effect_class import UNKNOWN, Outcome

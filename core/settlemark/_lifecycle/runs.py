@@ -7,12 +7,14 @@ from typing import Any
 
 from settlemark._acts.perform import Program
 from settlemark._acts.requests import Act
-from settlemark._attempt.attempt import Attempt, Part
+from settlemark._attempt.attempt import Attempt
+from settlemark._attempt.part import Part
 from settlemark._edges.errors import Stale, WaitTimeout, WouldBlock, Wounded
 from settlemark._edges.wording import in_words
-from settlemark._engine.abort import Undoing
 from settlemark._engine.commit import Settling
-from settlemark._engine.kernel import Deadline, Kernel
+from settlemark._engine.kernel import Kernel
+from settlemark._engine.undo.abort import Undoing
+from settlemark._engine.wait import Deadline
 from settlemark._lifecycle.ages import Ages
 from settlemark._lifecycle.approval import Answers
 from settlemark._lifecycle.parking import Parking
@@ -61,7 +63,7 @@ class Runs:
 
     def rest(self, attempt: Attempt) -> Program[None]:
         """Wait until all its calls have returned, and check that it is still open."""
-        yield from self._kernel.quiesce(attempt, attempt.live)
+        yield from self._kernel.waits.quiesce(attempt, attempt.live)
         if attempt.live.state is not State.OPEN:
             with self._kernel.local as protocol:
                 raise protocol.refusal(attempt.live)
@@ -106,7 +108,7 @@ class Runs:
                     return
                 ticket = protocol.watch(blocked.holder, txn)
             try:
-                yield from self._kernel.wait_for(attempt, ticket, blocked, deadline, blocked.holder.name)
+                yield from self._kernel.waits.wait_for(attempt, ticket, blocked, deadline, blocked.holder.name)
             except (WaitTimeout, WouldBlock):
                 attempt.patient = False
                 return
@@ -127,7 +129,9 @@ class Runs:
                     return
                 ticket = protocol.watch(rival)
             try:
-                yield from self._kernel.wait_for(attempt, ticket, Blocked(rival, scope), deadline, name, whom=name)
+                yield from self._kernel.waits.wait_for(
+                    attempt, ticket, Blocked(rival, scope), deadline, name, whom=name
+                )
             except (WaitTimeout, WouldBlock):
                 return
 
@@ -154,7 +158,7 @@ class Runs:
             Entangled: the caller is inside one of its own calls or hooks; nothing moved.
             BaseException: as `commit`.
         """
-        if attempt.txn is not None and attempt.txn.state is State.OPEN and self._kernel.is_within(attempt.txn):
+        if attempt.txn is not None and attempt.txn.state is State.OPEN and self._kernel.callers.is_within(attempt.txn):
             refuse_own_end(attempt.name)
         if attempt.park is not None:
             yield from self._settling.have_place(attempt)

@@ -9,11 +9,11 @@ from settlemark._acts.perform import Program
 from settlemark._acts.requests import Together
 from settlemark._attempt.attempt import Attempt
 from settlemark._edges.door import Ended
-from settlemark._engine.abort import Undoing
 from settlemark._engine.commit import Settling, settling
 from settlemark._engine.freshness import Freshness
 from settlemark._engine.kernel import Kernel
 from settlemark._engine.orphans import Orphans
+from settlemark._engine.undo.abort import Undoing
 from settlemark._lifecycle.runs import Runs
 from settlemark._protocol.protocol import Protocol
 from settlemark._protocol.states import Reason
@@ -81,7 +81,7 @@ class Selection:
                 protocol.seal(winner.live, hooked=bool(winner.hooks or self._freshness.live_reads(winner)))
                 self._settling.note_sealed(winner, book)
             for attempt in lost:
-                protocol.abort(attempt.live, Reason.ABANDONED, **attempt.cause({"cause": cause}))
+                protocol.abort(attempt.live, Reason.ABANDONED, **attempt.records.cause({"cause": cause}))
             for attempt in (*lost, *([] if winner is None else [winner])):
                 if attempt.written:
                     attempt.put(book, [attempt.state_change(at)])

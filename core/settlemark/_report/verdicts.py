@@ -176,11 +176,6 @@ def first_hand(
             return None
 
 
-def because_in(note: str | None) -> str | None:
-    """Return a person's reason for a no, from the rejected effect's note; None if it cannot be read."""
-    return None if isinstance(note, Unreadable) else note or None
-
-
 def is_resolved(effect: RecordedEffect) -> bool:
     """Whether an operator has decided an effect's outcome, or dealt with its residue, and no news came since."""
     if effect.dealt_at is not None:
@@ -391,7 +386,6 @@ def _joined(disposed: Disposed, said: str) -> str:
 __all__ = [
     "Verdict",
     "Word",
-    "because_in",
     "is_given_up",
     "is_in_doubt",
     "is_resolved",

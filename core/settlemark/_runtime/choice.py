@@ -53,7 +53,7 @@ class Choice:
     def begin(self) -> Program[Choice]:
         """Place the hold under which the candidates begin, or resume it."""
         self._hold = yield from self._driver.entrance.begin(
-            **self._options, role="choice", parent=self._driver.kernel.inside()
+            **self._options, role="choice", parent=self._driver.kernel.callers.inside()
         )
         return self
 
@@ -77,7 +77,7 @@ class Choice:
         if found is not None and not (anew and is_undone(found)):
             return found
         before: str | None = None if anew else (yield from self._undone(label))
-        placing: dict[str, Any] = {"group": self.hold.live.id, "parent": self._driver.kernel.inside()}
+        placing: dict[str, Any] = {"group": self.hold.live.id, "parent": self._driver.kernel.callers.inside()}
         attempt: Attempt = yield from self._driver.entrance.begin(
             **self._given(self._named(label), declared), **placing
         )

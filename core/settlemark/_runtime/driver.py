@@ -15,7 +15,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from settlemark._acts.perform import Program
-from settlemark._engine.abort import Beside, Undoing
 from settlemark._engine.act import Acting
 from settlemark._engine.admission import Admission
 from settlemark._engine.calls import Calls
@@ -23,10 +22,12 @@ from settlemark._engine.commit import Settling
 from settlemark._engine.doubt import Probing, Residue
 from settlemark._engine.freshness import Freshness
 from settlemark._engine.kernel import Kernel
-from settlemark._engine.mend import Mending
 from settlemark._engine.orphans import Orphans
 from settlemark._engine.release import Releases
 from settlemark._engine.splitting import Splitting
+from settlemark._engine.undo.abort import Beside, Undoing
+from settlemark._engine.undo.mend import Mending
+from settlemark._engine.undo.take_back import TakingBack
 from settlemark._lifecycle.ages import Ages
 from settlemark._lifecycle.approval import Answers
 from settlemark._lifecycle.entrance import Entrance
@@ -55,6 +56,7 @@ class Parts:
     residue: type[Residue] = Residue
     freshness: type[Freshness] = Freshness
     mending: type[Mending] = Mending
+    taking_back: type[TakingBack] = TakingBack
     undoing: type[Undoing] = Undoing
     orphans: type[Orphans] = Orphans
     splitting: type[Splitting] = Splitting
@@ -94,7 +96,7 @@ class Driver:
     Attributes:
         kernel: the step and the wait, which all services stand on.
         probing: finds out what became of effects. `residue` names what stays. `freshness` repeats live reads.
-        undoing: aborts; `mending` undoes late effects, `orphans` those that a new plan does not ask for.
+        undoing: aborts; `taking_back` undoes one effect, `mending` late ones, `orphans` those that no plan asks for.
         admission: lets calls touch their scopes. `gates` asks people first. `acting` calls the tools. `calls` takes a
             call through all three.
         settling: decides, and `releases` performs what was held; `splitting` divides a transaction at its gates.
@@ -121,8 +123,9 @@ class Driver:
         self.residue = parts.residue(kernel, self.probing, on_residue)
         self.freshness = parts.freshness(kernel)
         self.mending = parts.mending(kernel, self.probing)
-        self.undoing = parts.undoing(kernel, self.probing, self.freshness, self.residue, self.mending)
-        self.orphans = parts.orphans(kernel, self.undoing)
+        self.taking_back = parts.taking_back(kernel, self.probing, self.mending)
+        self.undoing = parts.undoing(kernel, self.probing, self.freshness, self.residue, self.taking_back)
+        self.orphans = parts.orphans(kernel, self.undoing, self.taking_back)
         self.splitting = parts.splitting(kernel, self.freshness)
         self.admission = parts.admission(kernel, self.undoing)
         self.gates = parts.gates(kernel, self.freshness, self.undoing, self.admission)

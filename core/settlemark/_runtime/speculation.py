@@ -13,7 +13,8 @@ from typing import Any
 
 from settlemark._acts.perform import Program
 from settlemark._acts.requests import Act, Together
-from settlemark._attempt.attempt import Attempt, Part
+from settlemark._attempt.attempt import Attempt
+from settlemark._attempt.part import Part
 from settlemark._edges.door import Ended
 from settlemark._edges.errors import UsageError
 from settlemark._edges.wording import in_words
@@ -63,7 +64,7 @@ class Speculation:
             UsageError: the choice is no branch that succeeded.
             BaseException: the exception of `choose`.
         """
-        driver, parent = self._driver, self._driver.kernel.inside()
+        driver, parent = self._driver, self._driver.kernel.callers.inside()
         known: dict[str, Any] = {**self._options, "known": False, "hooks": (), "retry": False, "name": self._name}
         choice: Attempt = yield from driver.entrance.begin(**known, role="choice", parent=parent)
         try:
@@ -117,7 +118,7 @@ class Speculation:
         if len(failed) == len(ended):
             raise ExceptionGroup(f"every branch of {self._name} failed: nothing was chosen", failed)
         results = [end.value if end.error is None else end.error for end in ended]
-        winner = self._checked((yield self._driver.kernel.asking(self._name, self._choose, results)), ended)
+        winner = self._checked((yield self._driver.kernel.callers.asking(self._name, self._choose, results)), ended)
         losers = [a for n, a in enumerate(attempts) if n != winner]
         yield from self._driver.selection.choose(None if winner is None else attempts[winner], losers, cause=LOST)
         return None if winner is None else ended[winner].value

@@ -18,7 +18,8 @@ from settlemark._acts.gate import Approver
 from settlemark._acts.perform import Program
 from settlemark._api.settlement import Settlement, host_of
 from settlemark._api.transaction import Queued
-from settlemark._attempt.attempt import Attempt, Part
+from settlemark._attempt.attempt import Attempt
+from settlemark._attempt.part import Part
 from settlemark._attempt.turn import Turn
 from settlemark._edges.errors import ScopeError, SettlemarkError
 from settlemark._engine.splitting import is_elsewhere

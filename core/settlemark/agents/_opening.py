@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from settlemark._acts.perform import Program
 from settlemark._api.settlement import Settlement, host_of
-from settlemark._attempt.attempt import Attempt, Part
+from settlemark._attempt.attempt import Attempt
+from settlemark._attempt.part import Part
 from settlemark._attempt.turn import Turn
 from settlemark._engine.splitting import rest_of
 from settlemark._lifecycle.parking import Park

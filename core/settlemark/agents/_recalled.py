@@ -13,11 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from settlemark._acts.effect import Effect
-from settlemark._acts.gate import rejection
 from settlemark._acts.perform import Program, in_doubt
 from settlemark._api.settlement import Settlement, host_of
 from settlemark._api.transaction import Queued
-from settlemark._attempt.attempt import Part
+from settlemark._attempt.part import Part
 from settlemark._edges.errors import InDoubt, Refused, SettlemarkError
 from settlemark._engine.splitting import rest_of
 from settlemark._lifecycle.parking import follow
@@ -29,7 +28,7 @@ from settlemark._model.scope import Scope
 from settlemark._protocol.holdings import Txn
 from settlemark._protocol.protocol import Protocol
 from settlemark._protocol.states import Reason, State
-from settlemark._report.verdicts import because_in
+from settlemark._report.rejected_on_replay import refuse_recorded_rejection
 from settlemark.agents._call import Call
 from settlemark.agents._words import DoneBefore
 from settlemark.ledger._contract import Book, RecordedEffect, RecordedTransaction
@@ -280,7 +279,7 @@ def _decision(effect: RecordedEffect, payloads: Packer) -> Decision:
 
     def answer(call: Call, unpack: Callable[[Any], Any] | None) -> Any:
         if effect.outcome is Outcome.DROPPED:
-            raise rejection(row.tool, row.key, row.name, because_in(effect.note))
+            refuse_recorded_rejection(effect)
         if effect.outcome is Outcome.UNKNOWN:
             scopes = tuple(Scope.parse(text) for text in json_text.decode(row.scopes))
             doubtful = Effect(call.declaration, scopes, dict(call.arguments), _unset, call_id=row.call_id)

@@ -9,7 +9,7 @@ from settlemark._acts.effect import Effect
 from settlemark._acts.gate import is_asked
 from settlemark._acts.perform import Program
 from settlemark._acts.requests import Wait
-from settlemark._attempt.attempt import Part
+from settlemark._attempt.part import Part
 from settlemark._attempt.turn import Turn
 from settlemark._edges.errors import InDoubt, PartialCommit, Refused, SettlemarkError, Wounded
 from settlemark._edges.wording import in_words, is_a, kind_of
@@ -159,7 +159,7 @@ class Settling:
 
     def absent(self, call: PlacedCall) -> None:
         """End a call that will not come."""
-        self.attempt.keep(call.placed.path, call.call_id)
+        self.attempt.expected.keep(call.placed.path, call.call_id)
         self._driver.calls.leave(call.seat, failed=False)
         self.arrived(call)
         self._wake()

@@ -9,7 +9,8 @@ from itertools import count
 from settlemark._acts.once import Once
 from settlemark._acts.perform import Program
 from settlemark._api.settlement import Settlement, host_of
-from settlemark._attempt.attempt import Attempt, Part
+from settlemark._attempt.attempt import Attempt
+from settlemark._attempt.part import Part
 from settlemark._edges.wording import in_words
 from settlemark._protocol.states import Reason, State
 

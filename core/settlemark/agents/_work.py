@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 
 from settlemark._acts.perform import Program
 from settlemark._api.settlement import Settlement, host_of
-from settlemark._attempt.attempt import Part
+from settlemark._attempt.part import Part
 from settlemark._attempt.turn import Turn
 from settlemark._edges.errors import ScopeError, SettlemarkError
 from settlemark._lifecycle.parking import Park

@@ -1,4 +1,4 @@
-"""Leases: who is thought dead, and who may still be sending. The one place where silence is judged.
+"""How a lease is lost: a worker falls silent, others see that and bury it, and the worker lets go. The one place.
 
 A worker keeps its lease by a *beat*: a number in the store that it increments. A watcher looks at that number and at
 its own monotonic clock only: no other clock, neither another host's nor the store's, can say that a worker is dead,
@@ -20,17 +20,22 @@ synchronized clocks; fencing of a lock's late holder (Kleppmann 2016).
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Container, Iterable
 from contextlib import suppress
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from settlemark._model.effect_class import Outcome
+from settlemark._observe.logs import about
 from settlemark._protocol.protocol import Protocol
-from settlemark._protocol.states import State
+from settlemark._protocol.states import Reason, State
 from settlemark.ledger._contract import Book, RecordedEffect, RecordedTransaction
-from settlemark.ledger._workers import is_gone, is_here
+from settlemark.ledger._detached import detach
+from settlemark.ledger._workers import is_gone, is_here, worker_name
+
+_log = logging.getLogger("settlemark")
 
 QUARANTINE_SECONDS = 300.0
 """How long a silent worker of another host is thought to be sending (seconds): longer than clients wait."""
@@ -52,19 +57,35 @@ class Row(NamedTuple):
 
 
 class Lease:
-    """A worker's own lease: before it ends nobody else can have buried the worker.
+    """A worker's own lease: before the lease ends nobody else can have buried the worker.
 
-    It is measured by a clock that runs while the machine sleeps, where there is one.
+    A lease is measured by a clock that runs while the machine sleeps, where there is one.
 
     Args:
-        seconds: its period.
+        seconds: the period.
         monotonic: returns seconds.
+        ledger, namespace: where the worker is enrolled, for the log.
+
+    Attributes:
+        worker: the name of this process in the store; a new one after the lease was lost.
+        former: the names that this process had before.
+        lost: the names that this process has lost and not told yet, each with how many transactions went with it.
     """
 
-    def __init__(self, seconds: float, monotonic: Callable[[], float]) -> None:
+    def __init__(
+        self, seconds: float, monotonic: Callable[[], float], *, ledger: str = "", namespace: str = "default"
+    ) -> None:
         self.seconds = seconds
+        self.worker = worker_name()
+        self.former: tuple[str, ...] = ()
+        self.lost: list[tuple[str, int]] = []
+        self._where = {"ledger": ledger, "namespace": namespace}
         self._clocks = (monotonic, *_sleepless()) if monotonic is time.monotonic else (monotonic,)
         self._renewed: tuple[float, ...] | None = None
+
+    def about(self, **data: Any) -> dict[str, Any]:
+        """Return the `extra=` of a log call about this worker."""
+        return about(**self._where, worker=self.worker, **data)
 
     def now(self) -> tuple[float, ...]:
         """Return the moment for `renewed`, to be taken before the store is asked."""
@@ -74,13 +95,30 @@ class Lease:
         """Record that the lease was renewed by a request that began at this moment."""
         self._renewed = began
 
-    def lose(self) -> None:
-        """Record that the lease is lost."""
+    def lapse(self) -> None:
+        """Hold the lease no longer; the next transaction of the store enrols the worker."""
         self._renewed = None
+
+    def lose(self, protocol: Protocol, why: str | None = None) -> None:
+        """Let go of everything: others, who thought this worker dead, bring its transactions to their end."""
+        mine = [txn for txn in protocol.by_id.values() if txn.owner == self.worker]
+        _log.error(
+            "%s %s; %d unfinished transaction(s) are others' now",
+            self.worker,
+            why or f"lost its lease: it did not move for {self.seconds:g} s",
+            len(mine),
+            extra=self.about(transactions=[txn.name for txn in mine]),
+        )
+        self.lost.append((self.worker, len(mine)))
+        self.former = (*self.former, self.worker)
+        for txn in mine:
+            detach(protocol, txn, Reason.LEASE)
+        self.worker = worker_name()
+        self.lapse()
 
     @property
     def is_held(self) -> bool:
-        """Whether it was renewed at all."""
+        """Whether the lease was renewed at all."""
         return self._renewed is not None
 
     def is_older(self, share: float) -> bool:

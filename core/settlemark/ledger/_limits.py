@@ -16,6 +16,8 @@ CLOSE_SECONDS = 5.0
 """How long `close()` waits for a store that does not answer (seconds)."""
 LEAST_SECONDS = 1.0
 """The least time for a store (seconds): `wait=0` waits for no transaction, but still for the disk."""
+LAST_LOOK_SECONDS = 0.25
+"""The time for a store that was silent for too long, to say what became of the last step (seconds)."""
 
 
 class LateError(Exception):
@@ -96,6 +98,7 @@ def patience(seconds: float) -> float:
 
 __all__ = [
     "CLOSE_SECONDS",
+    "LAST_LOOK_SECONDS",
     "LEAST_SECONDS",
     "LateError",
     "Limit",

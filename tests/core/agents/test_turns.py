@@ -186,7 +186,7 @@ async def test_a_turn_that_was_wounded_is_run_again_when_whoever_did_that_is_don
     turn = AgentRun(settlement, "trip").work().turn(office.calls(settlement, BOOK))
     performing = asyncio.create_task(run_async(turn.perform(0, book)))
     async with asyncio.timeout(20):
-        waits = host_of(settlement).driver.kernel.waiting
+        waits = host_of(settlement).driver.kernel.waits.waiting
         while ("trip/0", "older") not in [waiting[:2] for waiting in waits.values()]:  # noqa: ASYNC110
             await asyncio.sleep(0)
         assert tries == ["open"]
@@ -614,7 +614,7 @@ async def test_a_job_begun_again_waits_for_its_own_turn_that_is_on_its_end(offic
     first = AgentRun(settlement, "trip").work().turn(office.calls(settlement, MAIL))
     mailing = asyncio.create_task(office.answer(first, 0))
     async with asyncio.timeout(20):
-        waits = host_of(settlement).driver.kernel.waiting
+        waits = host_of(settlement).driver.kernel.waits.waiting
         while ("trip/0", "older") not in [waiting[:2] for waiting in waits.values()]:  # noqa: ASYNC110
             await asyncio.sleep(0)
         again = AgentRun(settlement, "trip").work().turn(office.calls(settlement, MAIL))

@@ -6,14 +6,13 @@ import logging
 import os
 import shutil
 import tempfile
-from collections import deque
 from pathlib import Path
 
 import pytest
 from tests.core.crashes.sweep import Files, Namespaces
 from tests.rooms.api import host
 from tests.rooms.record import tables
-from tests.rooms.replica import Shared, SqlLedger
+from tests.rooms.replica import QueuedStep, SqlLedger, StepQueue
 from tests.rooms.runtime import Prober, Tender
 from tests.servers import _roomy_memory
 
@@ -44,12 +43,10 @@ def still(monkeypatch, caplog):
     monkeypatch.setattr(host, "Prober", StillProber)
     caplog.set_level(logging.CRITICAL, logger="settlemark")  # every doubt is logged, and there are thousands
 
-    def later(shared, step):
-        queue: deque = shared._queue
-        shared.submit(step, durable=False)
-        queue[-1].answer = None
+    def later(queue, step):
+        queue.steps.append(QueuedStep(step, None, durable=False))
 
-    monkeypatch.setattr(Shared, "later", later)
+    monkeypatch.setattr(StepQueue, "later", later)
 
 
 @pytest.fixture

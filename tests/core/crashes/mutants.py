@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.rooms.attempt import current_of
 from tests.rooms.engine import Acting, Kernel, Releases, Settling
 from tests.rooms.lifecycle import Recovery
 from tests.rooms.protocol import Mode
@@ -26,8 +27,8 @@ class ReleaseBeforeDecision(Settling):
 
     def _decide(self, attempt, txn, **options):
         for effect in self._releases.to_leave(attempt):
-            effect.confirm((yield Act(effect.run, {}, attempt.current(effect))))
-            self._kernel.note(attempt, [attempt.outcome(effect, self._kernel.clock())])
+            effect.confirm((yield Act(effect.run, {}, current_of(attempt, effect))))
+            self._kernel.note(attempt, [attempt.records.outcome(effect, self._kernel.clock())])
         yield from super()._decide(attempt, txn, **options)
 
 
@@ -36,7 +37,7 @@ class OutcomesTogether(Releases):
 
     def _release(self, attempt, effect, **given):
         yield from super()._release(attempt, effect, **{**given, "last": True})
-        self._kernel.note(attempt, [attempt.outcome(effect, self._kernel.clock())])
+        self._kernel.note(attempt, [attempt.records.outcome(effect, self._kernel.clock())])
 
 
 class UndoneTogether(Kernel):
@@ -69,17 +70,18 @@ class RowsLeaveEarly(SqlBook):
                 self._connection.execute_all(statement, rows)
 
 
-def takes_any_failure_for_a_refusal(shared, item, book, steps):
+def takes_any_failure_for_a_refusal(transaction, item, book, steps):
     """Take a step as if whatever is raised in it were its own: also what could not be sent for another's sake."""
-    before = len(shared._tried)
+    replica, driver = transaction._replica, transaction._connection.engine.dialect.loaded_dbapi
+    before = len(replica.tried)
     try:
-        value, failure = item.step(shared.protocol, book), None
-    except shared._dbapi.OperationalError:
+        value, failure = item.step(replica.protocol, book), None
+    except driver.OperationalError:
         raise
     except Exception as error:
         value, failure = None, error
-    if len(shared._tried) > before:
-        steps.append(written(shared._tried[before:]))
+    if len(replica.tried) > before:
+        steps.append(written(replica.tried[before:]))
     return failure, value
 
 

@@ -14,7 +14,7 @@ import tests.core.test_text as texts
 from tests.core.crashes import mutants
 from tests.rooms.memory import book as _memory_book
 from tests.rooms.record import book as _book
-from tests.rooms.replica import image, replica
+from tests.rooms.replica import StoreTransaction, image, replica, store_transaction
 
 from settlemark import EffectClass, LedgerError, Outcome, State
 from settlemark.hosting import Reason
@@ -124,8 +124,7 @@ ON_POSTGRESQL = ("a NUL", "a key that fits no index", "a tool that fits no colum
 
 def together(ledger, steps):
     """Queue steps, with nobody who takes them, and have all taken in one commit; return the answers."""
-    shared = ledger._shared
-    with shared.leading:
+    with ledger._member.commits.leading:
         answers = [
             ledger.later(step) if queued else ledger.submit(step, durable=True)
             for step, queued in steps
@@ -223,17 +222,17 @@ def test_when_the_store_fails_among_them_what_is_queued_stays_queued_in_its_orde
     ledger.now(begin("ours", intent("ours")))
     fails, taken = [True], []
 
-    def down(shared, items):
+    def down(transaction, items):
         if fails and len(items) < 4:  # behind the poisoned step, whose commit is tried in halves
             fails.clear()
-            raise shared._dbapi.OperationalError("connection refused")
+            raise transaction._connection.engine.dialect.loaded_dbapi.OperationalError("connection refused")
         taken.append(len(items))
-        return take(shared, items)
+        return take(transaction, items)
 
-    take = replica.Shared._in_one_transaction
-    monkeypatch.setattr(replica.Shared, "_in_one_transaction", down)
+    take = StoreTransaction._write
+    monkeypatch.setattr(StoreTransaction, "_write", down)
     steps = [(told(outcome("ours", note=f"{n}", error="\ud83d" if n == 1 else None)), True) for n in range(8)]
-    with ledger._shared.leading:
+    with ledger._member.commits.leading:
         for step, _ in steps:
             ledger.later(step)
     with pytest.raises(LedgerError, match="connection refused"):
@@ -268,8 +267,8 @@ def looked_into(ledger):
 
 
 def test_rows_that_leave_before_the_store_has_them_are_missed(ledger, monkeypatch):
-    monkeypatch.setattr(replica, "SqlBook", mutants.RowsLeaveEarly)
-    monkeypatch.setattr(replica.Shared, "_one", mutants.takes_any_failure_for_a_refusal)
+    monkeypatch.setattr(store_transaction, "SqlBook", mutants.RowsLeaveEarly)
+    monkeypatch.setattr(StoreTransaction, "_one", mutants.takes_any_failure_for_a_refusal)
     assert looked_into(ledger) != []
 
 
@@ -285,7 +284,7 @@ def test_a_ledger_without_a_gate_is_caught(monkeypatch, open_settlement):
 
 
 def test_a_ledger_that_drops_what_it_cannot_write_as_it_is_is_caught(ledger, monkeypatch):
-    monkeypatch.setattr(replica, "_PLAINER", 1)
+    monkeypatch.setattr(store_transaction, "_PLAINER", 1)
     _, wrong, found = played(ledger, POISON["half a character"], queued=True)
     assert wrong == []
     assert found["ours"][1][0][0] is not Outcome.CONFIRMED

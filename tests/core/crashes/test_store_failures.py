@@ -388,11 +388,13 @@ def test_a_file_that_may_not_grow_refuses_what_does_not_fit_and_the_rest_goes_on
     with settlement, closing(desk):
         # For each connection, since a settlement takes a new one after an error.
         sa.event.listen(
-            host_of(settlement).ledger._shared.engine, "connect", lambda c, _: c.execute("PRAGMA max_page_count=60")
+            host_of(settlement).ledger._member.connection.engine,
+            "connect",
+            lambda c, _: c.execute("PRAGMA max_page_count=60"),
         )
-        with host_of(settlement).ledger._shared.leading:  # nobody is in the middle of a step
-            host_of(settlement).ledger._shared._let_go()
-        host_of(settlement).ledger._shared.pass_on()
+        with host_of(settlement).ledger._member.commits.leading:  # nobody is in the middle of a step
+            host_of(settlement).ledger._member.connection.let_go()
+        host_of(settlement).ledger._member.queue.pass_on()
         with settlement.transaction("trip") as tx:
             tx.call(known["add"], cell="a")
             with pytest.raises(LedgerError, match=NO_ROOM):

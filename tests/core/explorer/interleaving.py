@@ -114,7 +114,7 @@ class Run(Tasks):
         self._looking = None
         if number >= len(self.tasks):
             worker = number - len(self.tasks)
-            self._looking = None if self.workers[worker].queued else worker
+            self._looking = None if self.workers[worker].queue.steps else worker
             self.workers[worker].keep()
             self._observe()
             return

@@ -361,7 +361,7 @@ class TakesNothingBack(Orphans):
     """Commits what only the ended process had decided."""
 
     def take_back_orphans(self, attempt, base=()):
-        attempt.expected.clear()
+        attempt.expected.paths.clear()
         yield from ()
 
 

@@ -10,20 +10,21 @@ from typing import Any
 from tests.core.explorer.mutants import with_part
 from tests.core.explorer.stores import SteppedLedger
 from tests.rooms.protocol import Board, Hold, Match
+from tests.rooms.replica import Batches, Replica, StepQueue, StoreTransaction
 from tests.rooms.sql import Wire, saying
 
 from settlemark.hosting import Protocol
 
 
-class KeepsUpNoMore(SteppedLedger):
+class KeepsUpNoMore(Replica):
     """Takes nobody's steps but its own, once it has joined."""
 
-    def _catch_up(self, wire: Wire, upto: int) -> None:
+    def catch_up(self, wire: Wire, upto: int) -> None:
         if self.applied < 0:
-            super()._catch_up(wire, upto)
+            super().catch_up(wire, upto)
 
 
-class KeepsUpLate(SteppedLedger):
+class KeepsUpLate(Replica):
     """Takes each of another's entries when it sees the next one."""
 
     _late: tuple[int, str] | None = None
@@ -35,23 +36,23 @@ class KeepsUpLate(SteppedLedger):
         self.applied = number
 
 
-class IgnoresTheHead(SteppedLedger):
+class IgnoresTheHead(StoreTransaction):
     """Numbers its entries by what it has seen: the last writer of a number wins."""
 
     def _lock_head(self, wire: Wire) -> int:
-        if self.applied < 0:
+        if self._replica.applied < 0:
             return super()._lock_head(wire)
-        number = self.applied + 1
+        number = self._replica.applied + 1
         drop = saying("DELETE FROM settlemark_log WHERE namespace = :namespace AND n = :n")
-        wire.execute(drop, {"namespace": self.namespace, "n": number})
+        wire.execute(drop, {"namespace": self._log.namespace, "n": number})
         return number
 
 
-class LooksInVain(SteppedLedger):
+class LooksInVain(Batches):
     """Sees what others did, and wakes nobody."""
 
     def look(self) -> None:
-        tickets = [(txn, dict(txn.watchers)) for txn in self.protocol.by_id.values()]
+        tickets = [(txn, dict(txn.watchers)) for txn in self._replica.protocol.by_id.values()]
         for txn, _ in tickets:
             txn.watchers.clear()
         super().look()
@@ -59,7 +60,7 @@ class LooksInVain(SteppedLedger):
             txn.watchers.update(watchers)
 
 
-class ForgetsWhatWasForLater(SteppedLedger):
+class ForgetsWhatWasForLater(StepQueue):
     """Loses the steps that nobody waits for."""
 
     def later(self, step: Any) -> None:
@@ -73,20 +74,32 @@ class BlindToWildcards(Board):
         return hold.match
 
 
+def having(broken: type[Any]) -> Callable[..., SteppedLedger]:
+    """Return what makes ledgers one of whose parts is of a class that breaks a rule of that part."""
+
+    def make(*given: Any, **named: Any) -> SteppedLedger:
+        ledger = SteppedLedger(*given, **named)
+        (part,) = [part for part in vars(ledger).values() if type(part) is broken.__base__]
+        part.__class__ = broken
+        return ledger
+
+    return make
+
+
 @dataclass(frozen=True)
 class Mutant:
     programs: tuple[str, ...]
-    ledger: type[SteppedLedger] = SteppedLedger
+    ledger: Callable[..., SteppedLedger] = SteppedLedger
     protocol: Callable[[], Protocol] = Protocol
     options: dict[str, Any] = field(default_factory=dict)
 
 
 MUTANTS = {
-    "a replica that keeps up no more": Mutant(("ex", "ex"), KeepsUpNoMore),
-    "a replica that keeps up late": Mutant(("ex", "rx sx"), KeepsUpLate),
-    "an entry numbered without a look at the head": Mutant(("ex", "ex"), IgnoresTheHead),
-    "a look that wakes nobody": Mutant(("ex", "ex"), LooksInVain),
-    "a ledger that loses what was given for later": Mutant(("ex", "rx"), ForgetsWhatWasForLater),
+    "a replica that keeps up no more": Mutant(("ex", "ex"), having(KeepsUpNoMore)),
+    "a replica that keeps up late": Mutant(("ex", "rx sx"), having(KeepsUpLate)),
+    "an entry numbered without a look at the head": Mutant(("ex", "ex"), having(IgnoresTheHead)),
+    "a look that wakes nobody": Mutant(("ex", "ex"), having(LooksInVain)),
+    "a ledger that loses what was given for later": Mutant(("ex", "rx"), having(ForgetsWhatWasForLater)),
     "wildcards that overlap nothing": Mutant(("ew f", "ex"), protocol=partial(with_part, BlindToWildcards)),
 }
 

@@ -17,7 +17,7 @@ from tests.rooms.acts import Pending
 from tests.rooms.ledger import Step, T
 from tests.rooms.model import ID_DIGITS
 from tests.rooms.record import prepare
-from tests.rooms.replica import Shared
+from tests.rooms.replica import Member
 from tests.rooms.sql import Wire, saying, wire_to, writing_engine
 
 from settlemark.hosting import Protocol
@@ -27,7 +27,7 @@ _UNSEEN = saying("SELECT steps FROM settlemark_log WHERE namespace = :namespace 
 _BEGIN = saying("INSERT INTO settlemark_head (namespace, n) VALUES (:namespace, 0)")
 
 
-class SteppedLedger(Shared):
+class SteppedLedger(Member):
     """One worker's ledger on a shared store, without a thread.
 
     Attributes:
@@ -36,11 +36,14 @@ class SteppedLedger(Shared):
 
     id = "0" * ID_DIGITS  # two runs that move alike make the same keys
     immediate = False
-    tells_time = False  # two runs that move alike write the same log
-    enrols = False  # a death is the explorer's to say
     peers: Sequence[SteppedLedger] = ()
     _over = False
     _unseen: tuple[tuple[int, int], tuple[str, ...]] = ((0, 0), ())
+
+    def __init__(self, engine: sa.Engine, *, url: str, namespace: str) -> None:
+        super().__init__(engine, url=url, namespace=namespace, lease=1e9, monotonic=_zero)
+        self.transaction.tells_time = False  # two runs that move alike write the same log
+        self.transaction.enrols = False  # a death is the explorer's to say
 
     def submit(self, step: Step[Any], *, durable: bool, looks: bool = False) -> Any:
         """Take a step at once, and return its answer as a future that is done."""
@@ -82,12 +85,12 @@ class SteppedLedger(Shared):
 
     def hold(self, wire: Wire) -> None:
         """Work over this connection: a run is too short to open one of its own."""
-        self._wire = wire
+        self.connection.wire = wire
 
     def hand_over(self) -> Wire:
         """Return the connection, for the next run; what programs that are thrown away still give is not taken."""
         self._over = True
-        return self._connected()
+        return self.connection.opened()
 
     def later(self, step: Step[Any]) -> None:
         """Queue a step for the next one, or for `keep`."""
@@ -96,39 +99,44 @@ class SteppedLedger(Shared):
 
     def keep(self) -> None:
         """Do what the thread of a ledger does now and then: take what was given for later, and look."""
-        with self.leading:
-            self.take_queued()
+        with self.commits.leading:
+            self.batches.take_queued()
             self.look()
+
+    def look(self) -> None:
+        """Take the steps that others took, and none of its own."""
+        self.batches.look()
 
     @property
     def due(self) -> bool:
         """Whether `keep` would change anything."""
-        return self.queued > 0 or bool(self.unseen())
+        return bool(self.queue.steps or self.unseen())
 
     def unseen(self) -> tuple[str, ...]:
         """Return the steps that others took and this replica has not, as the log has them."""
-        head = max((peer.applied for peer in self.peers), default=self.applied)
-        if head == self.applied:
+        applied = self.replica.applied
+        head = max((peer.replica.applied for peer in self.peers), default=applied)
+        if head == applied:
             return ()
-        if self._unseen[0] != (self.applied, head):
-            wire = self._connected()
+        if self._unseen[0] != (applied, head):
+            wire = self.connection.opened()
             wire.begin_to_read()
-            found = wire.query(_UNSEEN, {"namespace": self.namespace, "n": self.applied})
+            found = wire.query(_UNSEEN, {"namespace": self.namespace, "n": applied})
             wire.commit()
             steps = tuple(json.dumps(step) for (entry,) in found for step in json.loads(entry))
-            self._unseen = (self.applied, head), steps
+            self._unseen = (applied, head), steps
         return self._unseen[1]
 
     def freeze(self) -> tuple[Any, ...]:
         """Return a hashable picture of this worker's side: replica, what it has not seen, and what waits."""
-        waiting = tuple(item.step.__qualname__ for item in self._queue)
+        waiting = tuple(item.step.__qualname__ for item in self.queue.steps)
         aborted = tuple((txn.name, txn.attempt) for txn in self.protocol.aborted())
         return self.protocol.freeze(), self.unseen(), waiting, aborted
 
     def newcomer(self) -> Self:
         """Return the ledger of another worker on the same store, which has just come."""
-        other = type(self)(self.engine, url=self.url, namespace=self.namespace, lease=self.lease, monotonic=_zero)
-        other.hold(self._connected())
+        other = type(self)(self.connection.engine, url=self.connection.url, namespace=self.namespace)
+        other.hold(self.connection.opened())
         other.now(_nothing)
         return other
 
@@ -148,7 +156,7 @@ class SharedStore:
     {}
     """
 
-    def __init__(self, url: str, *, workers: int = 2, ledger: type[SteppedLedger] = SteppedLedger) -> None:
+    def __init__(self, url: str, *, workers: int = 2, ledger: Callable[..., SteppedLedger] = SteppedLedger) -> None:
         self.url = url
         self._ledger = ledger
         parsed = sa.make_url(url)
@@ -168,11 +176,9 @@ class SharedStore:
         wires[0].begin(durable=False)
         wires[0].execute(_BEGIN, {"namespace": namespace})
         wires[0].commit()
-        ledgers = [
-            self._ledger(self._engine, url=self.url, namespace=namespace, lease=1e9, monotonic=_zero) for _ in wires
-        ]
+        ledgers = [self._ledger(self._engine, url=self.url, namespace=namespace) for _ in wires]
         for ledger, wire in zip(ledgers, wires, strict=True):
-            ledger.protocol = protocol()
+            ledger.replica.protocol = protocol()
             ledger.hold(wire)
             ledger.peers = ledgers
             ledger.now(_nothing)

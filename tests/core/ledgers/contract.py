@@ -21,7 +21,7 @@ from tests.rooms.model import Disposed
 from tests.rooms.payloads import LIMIT
 from tests.rooms.protocol import DETACHED, Mode
 from tests.rooms.record import Blobs, oldest, transaction_in
-from tests.rooms.replica import EPOCHS, Look, Shared, effects, image
+from tests.rooms.replica import EPOCHS, Look, Member, effects, image
 from tests.rooms.sql import watchers
 
 from settlemark import LedgerError, Outcome, Scope, State, Tag
@@ -610,21 +610,21 @@ def a_worker_that_renews_its_lease_raises_its_own_beat_and_says_how_far_it_has_c
 # ---- the log that processes share
 
 
-def begins(side: Side, shared: Shared, name: str) -> Any:
+def begins(side: Side, member: Member, name: str) -> Any:
     """Begin a transaction that claims a lamp of its own."""
 
     def begin(protocol: Any, book: Any) -> Any:
-        txn = protocol.begin(name, owner=shared.worker)
+        txn = protocol.begin(name, owner=member.worker)
         call = protocol.request(txn, Scope.parse(f"lamp:/{name}"), Mode.EAGER)
         assert protocol.admit(call) is None
         book.write([opened(name)])
         return txn
 
-    return side.takes(shared, begin)
+    return side.takes(member, begin)
 
 
-def state(shared: Shared) -> Any:
-    return json.loads(json.dumps(image(shared.protocol)))
+def state(member: Member) -> Any:
+    return json.loads(json.dumps(image(member.protocol)))
 
 
 def each_namespace_counts_its_own_entries(twins: Twins) -> None:
@@ -646,18 +646,18 @@ def whoever_falls_behind_takes_what_others_took_once_and_in_their_order(twins: T
     begins(twins.ours, one, "next")
     begins(twins.other, theirs, "their next")
     with twins.ours.alone():
-        two.look()
-    assert (state(two), two.applied) == (state(one), one.applied)
+        two.batches.look()
+    assert (state(two), two.replica.applied) == (state(one), one.replica.applied)
 
 
 def a_newcomer_begins_from_the_image_of_its_own_namespace_and_the_log_behind_it(twins: Twins) -> None:
     with twins.images_every(2):
         one, theirs = twins.ours.worker("one"), twins.other.worker("one")
-        for side, shared, count in ((twins.other, theirs, 14), (twins.ours, one, 9)):
+        for side, member, count in ((twins.other, theirs, 14), (twins.ours, one, 9)):
             for name in ("t0", "t1", "t2"):
-                begins(side, shared, f"{name} {side.namespace}")
+                begins(side, member, f"{name} {side.namespace}")
             for _ in range(count):
-                side.takes(shared)
+                side.takes(member)
     for number in range(11):
         begins(twins.ours, one, f"u{number}")
         begins(twins.other, theirs, f"v{number}")
@@ -734,7 +734,7 @@ def loses_its_lease(twins: Twins, by: Callable[[Any], None]) -> None:
     with twins.images_every(2):
         for _ in range(9):
             twins.ours.takes(other)
-    assert min(row[1] for row in twins.ours.rows("log")) > hung.applied + 1
+    assert min(row[1] for row in twins.ours.rows("log")) > hung.replica.applied + 1
     twins.ours.takes(hung)
     assert (hung.worker != "hung", txn.id) == (True, DETACHED)
 
@@ -760,8 +760,8 @@ def what_the_store_has_lost_with_its_power_is_lost_to_whoever_looks(twins: Twins
     twins.store.asked("DELETE FROM settlemark_log WHERE namespace = 'ours' AND n = 3 RETURNING n")
     twins.store.asked("UPDATE settlemark_head SET n = 2 WHERE namespace = 'ours' RETURNING n")
     with twins.ours.alone():
-        one.look()
-    assert one.applied == 2
+        one.batches.look()
+    assert one.replica.applied == 2
 
 
 def failing_once(twins: Twins, moment: str) -> list[Exception]:
@@ -852,10 +852,10 @@ def a_look_shows_the_workers_and_the_sizes_of_one_namespace(twins: Twins) -> Non
     with twins.images_every(2):
         for side, names in ((twins.ours, ("two", "one")), (twins.other, ("one", "three", "two"))):
             for name in names:
-                shared = side.worker(name)
-                begins(side, shared, name)
+                member = side.worker(name)
+                begins(side, member, name)
                 for _ in range(4):
-                    side.takes(shared)
+                    side.takes(member)
     twins.ours.book(lambda book: book.haunt("two"))
     found = twins.ours.book(lambda book: Look(book).workers())
     look = "SELECT buried_at_seconds FROM settlemark_worker WHERE namespace = 'ours' AND id = 'two'"

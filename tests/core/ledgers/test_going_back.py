@@ -15,21 +15,21 @@ from settlemark import Refused, State
 from settlemark.hosting import host_of
 
 
-def goes_on(shared):
+def goes_on(member):
     """It asks for its next step."""
 
 
-def looks(shared):
+def looks(member):
     """It looks for what others did."""
-    with shared.leading:
-        shared.look()
+    with member.commits.leading:
+        member.batches.look()
 
 
-def has_failed(shared):
+def has_failed(member):
     """Its connection was lost, and what it knew with it."""
-    with shared.leading:
-        shared._let_go()
-        shared.applied = UNREADABLE
+    with member.commits.leading:
+        member.connection.let_go()
+        member.replica.applied = UNREADABLE
 
 
 @pytest.fixture
@@ -53,17 +53,17 @@ def told(caplog):
 @pytest.mark.parametrize("learns", [goes_on, looks, has_failed], ids=lambda learns: learns.__name__)
 def test_who_was_there_tells_once_what_it_had_under_way(shared_url, open_settlement, tools, put_back, caplog, learns):
     settlement = open_settlement(shared_url, lease=600)
-    shared = host_of(settlement).ledger._shared
+    member = host_of(settlement).ledger._member
     with settlement.transaction("before") as tx:
         tx.call(tools.book, room="a")
     host_of(settlement).ledger.read(lambda book: book.load("before"))  # all that was queued is taken
-    copied = shared.applied
+    copied = member.replica.applied
     with pytest.raises(Refused, match="trip was undone"), settlement.transaction("trip") as tx:
         tx.call(tools.book, room="b")
         host_of(settlement).ledger.read(lambda book: book.load("trip"))
-        steps = shared.applied - copied
+        steps = member.replica.applied - copied
         put_back(copied)
-        learns(shared)
+        learns(member)
         tx.call(tools.book, room="c")
     with settlement.transaction("next") as tx:
         tx.call(tools.book, room="d")
@@ -80,7 +80,7 @@ def test_who_only_fell_behind_has_lost_nothing(shared_url, open_settlement, tool
         for settlement in (first, second, second):
             with settlement.transaction(f"trip-{number}") as tx:
                 tx.call(tools.book, room="a")
-    has_failed(host_of(first).ledger._shared)
+    has_failed(host_of(first).ledger._member)
     with first.transaction("last") as tx:
         tx.call(tools.book, room="a")
     assert told(caplog) == []
@@ -88,14 +88,14 @@ def test_who_only_fell_behind_has_lost_nothing(shared_url, open_settlement, tool
 
 def test_what_a_look_finds_lost_is_undone_as_what_a_step_finds(shared_url, open_settlement, tools, put_back):
     settlement = open_settlement(shared_url, lease=600)
-    shared = host_of(settlement).ledger._shared
+    member = host_of(settlement).ledger._member
     with pytest.raises(Refused, match="trip was undone"), settlement.transaction("trip") as tx:
         tx.call(tools.book, room="a")
         host_of(settlement).ledger.read(lambda book: book.load("trip"))
-        copied = shared.applied
+        copied = member.replica.applied
         tx.read("price:/b")
         host_of(settlement).ledger.read(lambda book: book.load("trip"))
-        assert shared.applied > copied
+        assert member.replica.applied > copied
         put_back(copied)
-        shared.submit(lambda _protocol, _book: None, durable=False, looks=True).lead()
+        member.submit(lambda _protocol, _book: None, durable=False, looks=True).lead()
     assert (tx.state, settlement.residue()) == (State.ABORTED, [])

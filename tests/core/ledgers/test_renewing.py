@@ -115,5 +115,5 @@ def test_who_only_reads_its_replica_renews_nothing(twins, worker, clock):
     before = twins.ours.rows("worker")
     clock.advance(LEASE)
     with twins.ours.alone():
-        worker.look()
+        worker.batches.look()
     assert (twins.ours.rows("worker"), worker.is_fresh()) == (before, False)

@@ -35,7 +35,7 @@ def senders(store):
 
 ELSEWHERE = {
     "schema: INSERT INTO": "sent by Core, once, when a namespace is first opened",
-    "replica._LOCKED": "a file has one writer, and it is over when its process is: for a server alone",
+    "shared_log._LOCKED": "a file has one writer, and it is over when its process is: for a server alone",
     "server: ": "a doctor asks these of a server alone",
 }
 """Statements that not every store's promises send, and why."""

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from tests.rooms.ledger import Change, Said
 from tests.rooms.record import SqlBook, prepare
 from tests.rooms.record import tables as t
-from tests.rooms.replica import Shared, engine_to, replica
+from tests.rooms.replica import Member, engine_to, replica
 from tests.rooms.sql import supported, wire_to
 
 from settlemark import EffectClass, Outcome, State, Tag
@@ -75,7 +75,7 @@ class Side:
 
     def __init__(self, store: Store, namespace: str, other: str) -> None:
         self.store, self.namespace, self._other = store, namespace, other
-        self.workers: list[Shared] = []
+        self.workers: list[Member] = []
 
     @contextmanager
     def alone(self) -> Generator[None]:
@@ -105,32 +105,32 @@ class Side:
     def rows(self, table: str) -> list[Any]:
         return self.store.rows(self.namespace)[f"settlemark_{table}"]
 
-    def worker(self, name: str | None = None, *, lease: float = 1_000.0, clock: VirtualClock | None = None) -> Shared:
+    def worker(self, name: str | None = None, *, lease: float = 1_000.0, clock: VirtualClock | None = None) -> Member:
         """Return a worker of this namespace that has joined, without a thread of its own."""
         told = clock or VirtualClock()
-        shared = Shared(
+        member = Member(
             self.store.connected(), url=self.store.url, namespace=self.namespace, lease=lease, wait=PATIENCE,
             monotonic=told.monotonic,
         )  # fmt: skip
-        shared.payloads = Packer(salt="salt")
-        shared.worker = name or shared.worker
-        self.workers.append(shared)
+        member.transaction.payloads = Packer(salt="salt")
+        member.lease.worker = name or member.worker
+        self.workers.append(member)
         with self.alone():
-            shared.join()
-        return shared
+            member.join()
+        return member
 
-    def takes(self, shared: Shared, step: Callable[[Any, Any], T] = lambda _protocol, _book: None) -> T:  # type: ignore[assignment]
+    def takes(self, member: Member, step: Callable[[Any, Any], T] = lambda _protocol, _book: None) -> T:  # type: ignore[assignment]
         """Return what a step of a worker returns."""
         with self.alone():
-            answer = shared.submit(step, durable=True)
+            answer = member.submit(step, durable=True)
             answer.lead()
         found: T = answer.result()
         return found
 
     def close(self) -> None:
-        for shared in self.workers:
-            shared._let_go()
-            shared.engine.dispose()
+        for member in self.workers:
+            member.connection.let_go()
+            member.connection.engine.dispose()
 
 
 class Twins:

@@ -142,7 +142,7 @@ def play(shared_url, office, monkeypatch):
     def stands_still(worker):
         """Its clock goes on, and so does the other's, who looks often enough, and ends what it finds."""
         office.who = "other"
-        with host_of(worker).ledger._shared.leading:  # no thread of it moves
+        with host_of(worker).ledger._member.commits.leading:  # no thread of it moves
             other = settle(clocks[1])
             for _ in range(int((LEASE + QUARANTINE) / (LEASE / 3)) + 6):
                 clocks[1].advance(LEASE / 3)
@@ -156,9 +156,9 @@ def play(shared_url, office, monkeypatch):
         do, faults, _ = JOBS[job]
         office.faults = {verb: list(planned) for verb, planned in faults.items()}
         worker = settle(clocks[0], "elsewhere/1/2/3.4")
-        shared = host_of(worker).ledger._shared
-        monkeypatch.setattr(shared, "look", lambda: None)  # no thread of it learns anything while it stands still
-        monkeypatch.setattr(shared, "is_due", lambda: False)
+        member = host_of(worker).ledger._member
+        monkeypatch.setattr(member.batches, "look", lambda: None)  # no thread of it learns anything while it stands
+        monkeypatch.setattr(member, "is_due", lambda: False)
         asked, standing, others = [], [], []
 
         def carry_out(request):
@@ -242,7 +242,7 @@ def test_a_job_waits_for_something_at_no_more_places_than_those_it_is_stopped_at
 
 ACTS = {
     "perform.perform": "calls and releases: `_still_ours` before the first try, `ours` before each behind a wait",
-    "undo.undo": "`ours` before each try",
+    "retries.undo": "`ours` before each try",
     "perform.probe": "asks a counterparty: nothing acts, and `ours` comes before what it tells is believed",
     "calls._call": "a read of a transaction that is replayed",
     "admission.checked": "`check=` looks at arguments: before the intent, so nothing acts",
@@ -250,7 +250,7 @@ ACTS = {
     "runs.trying": "the caller's own function: what it calls is checked for itself",
     "speculation._replay": "the caller's own function: what it calls is checked for itself",
     "speculation._choose_among": "the caller's choice: what is decided on it is a step, and refused when fenced",
-    "kernel.asking": "makes the request of those below that ask, and acts on nothing itself",
+    "callers.asking": "makes the request of those below that ask, and acts on nothing itself",
     "kernel.asking_of_failures": "asked what a failure means: `ours` behind the answer, in `until_answered`",
     "freshness.look": "reads",
     "freshness.verify": "reads; `_still_ours` behind it, before a release",
@@ -264,7 +264,7 @@ ACTS = {
 
 def test_every_place_that_calls_something_of_the_users_is_listed_with_what_keeps_a_fenced_worker_from_it():
     found = set()
-    for path in Path(settlemark.__file__).parent.glob("_*/*.py"):
+    for path in Path(settlemark.__file__).parent.glob("_*/**/*.py"):
         text = path.read_text()
         for function in ast.walk(ast.parse(text)) if "Act(" in text or ".asking" in text else ():
             if isinstance(function, ast.FunctionDef):

@@ -15,7 +15,7 @@ from tests.rooms.api import lasting, standing
 from tests.rooms.api import who_waits as _waiting
 from tests.rooms.attempt import attempt
 from tests.rooms.doctor import examine
-from tests.rooms.engine import Probing, Undoing
+from tests.rooms.engine import Probing, TakingBack
 from tests.rooms.ledger import Watch, _workers, process
 from tests.rooms.lifecycle import recovery
 from tests.rooms.record import SqlBook
@@ -441,7 +441,7 @@ def test_a_worker_of_this_host_may_be_sending_for_as_long_as_its_process_is_ther
 @pytest.mark.parametrize("lives", [LEASE, QUARANTINE / 3 * 2])
 def test_a_quarantine_ends_though_nobody_who_watches_lives_as_long(silent, office, clocks, lives):
     observer, back = silent("inside the act", elsewhere=True)
-    shared = host_of(observer).ledger._shared
+    member = host_of(observer).ledger._member
 
     def noted():
         return host_of(observer).ledger.read(lambda book: [row.watched for row in book.workers()])
@@ -450,7 +450,8 @@ def test_a_quarantine_ends_though_nobody_who_watches_lives_as_long(silent, offic
     while watched:
         before = watched[0]
         assert not passes(observer, office, "reads")
-        shared.watch = Watch(clocks[1].monotonic, quarantine=QUARANTINE)  # as of a process that has just begun
+        watch = Watch(clocks[1].monotonic, quarantine=QUARANTINE)  # as of a process that has just begun
+        member.watch = member.transaction._watch = watch
         for _ in range(int(lives / (LEASE / 3)) + 1):
             clocks[1].advance(LEASE / 3)
             observer.recover(keep_open=0)
@@ -567,7 +568,7 @@ def undoes_at_once(patch):
         yield from ()
         return False, False
 
-    patch.setattr(Undoing, "_undone_elsewhere", never)
+    patch.setattr(TakingBack, "_undone_elsewhere", never)
     patch.setattr(recovery, "haunted", lambda *_given: [])
 
 

@@ -20,10 +20,11 @@ from settlemark._attempt.attempt import Attempt
 from settlemark._attempt.revival import afresh, revive
 from settlemark._edges.errors import DeclarationError, WaitTimeout, Wounded
 from settlemark._edges.wording import in_words
-from settlemark._engine.abort import Undoing
 from settlemark._engine.admission import returned
 from settlemark._engine.doubt import Residue
-from settlemark._engine.kernel import Deadline, Kernel, log
+from settlemark._engine.kernel import Kernel, log
+from settlemark._engine.undo.abort import Undoing
+from settlemark._engine.wait import Deadline
 from settlemark._lifecycle.recovery import Recovery
 from settlemark._lifecycle.resolution import REWIND, Resolution
 from settlemark._lifecycle.rewind.plan import Rewind, Sorted, Touched
@@ -148,12 +149,12 @@ class Rewinds:
                 yield from self._until_ended(txn, deadline, wait)
 
     def _until_ended(self, txn: Txn, deadline: float, wait: float) -> Program[None]:
-        deadline = min(deadline, self._kernel.monotonic() + self._kernel.time_for(txn, wait))
+        deadline = min(deadline, self._kernel.monotonic() + self._kernel.callers.time_for(txn, wait))
         while not txn.finished:
             with self._kernel.local as protocol:
                 ticket = protocol.watch(txn)
             seconds = deadline - self._kernel.monotonic()
-            if not (yield from self._kernel.listen(Wait(ticket, seconds, txn.name, "its own"))):
+            if not (yield from self._kernel.waits.listen(Wait(ticket, seconds, txn.name, "its own"))):
                 raise WaitTimeout(
                     f"{txn.name} is {txn.state}, and a call of it has not returned: nothing that had committed was"
                     " undone; rewind again when it has, or raise wait=",
@@ -190,7 +191,7 @@ class Rewinds:
             yield from self._give_up(attempt, calls, "what is to be undone has changed")
             return None
         yield from self._undoing.tidy()
-        yield from self._kernel.until_finished(attempt, attempt.live)
+        yield from self._kernel.waits.until_finished(attempt, attempt.live)
         return decided
 
     def _enter(self, look: Look, wait: float, protocol: Protocol, book: Book) -> Attempt:
@@ -220,7 +221,7 @@ class Rewinds:
         mirror.call_id = effect.row.key
         attempt.place(mirror)
         mirror.key = attempt.key(mirror.path, None)
-        attempt.prepare(mirror)
+        attempt.records.prepare(mirror)
         return mirror
 
     def _claim_and_decide(
@@ -267,7 +268,7 @@ class Rewinds:
             if isinstance(found, Look):
                 return found
             blocked, ticket = found
-            yield from self._kernel.wait_for(attempt, ticket, blocked, deadline, blocked.holder.name)
+            yield from self._kernel.waits.wait_for(attempt, ticket, blocked, deadline, blocked.holder.name)
 
     def _give_up(self, attempt: Attempt, calls: dict[str, list[Call]], cause: str) -> Program[None]:
         """End an undoing transaction that is no longer wanted, with nothing undone."""

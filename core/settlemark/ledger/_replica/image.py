@@ -8,7 +8,6 @@ store has them. A transaction that the store does not have is aborted.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from copy import copy
 from functools import partial
 from typing import Any, cast
 
@@ -20,8 +19,7 @@ from settlemark._protocol.index import HOLDS, Positions, ScopeIndex
 from settlemark._protocol.protocol import Protocol
 from settlemark._protocol.states import Reason, State
 from settlemark._protocol.versions import Versions
-
-LOST = "the ledger failed before its last step was recorded"
+from settlemark.ledger._detached import let_go
 
 
 def image(protocol: Protocol) -> dict[str, Any]:
@@ -104,7 +102,7 @@ def load(
     for data in found["live"]:
         txn = known.get(data["id"])
         if txn is not None and txn.owner == worker and data["owner"] != worker and txn.id not in never:
-            _let_go(txn, Reason.LEASE)
+            let_go(txn, Reason.LEASE)
             txn = None
         if txn is None:
             position = (data["position"][0], data["position"][1])
@@ -116,7 +114,7 @@ def load(
             protocol.by_id[number].dependents.add(txn.id)
     for txn in known.values():
         if txn.id != DETACHED and protocol.by_id.get(txn.id) is not txn and not txn.finished:
-            _let_go(txn, Reason.LOST)
+            let_go(txn, Reason.LOST)
     # The owner has to conclude an abort: it may have been aborted without this replica.
     aborting = [txn for txn in protocol.live.values() if txn.state is State.ABORTING]
     protocol.board.aborted = [txn for txn in aborting if protocol.may_conclude(txn)]
@@ -176,33 +174,6 @@ def _abort_lost(txn: Txn, protocol: Protocol) -> None:
 def _restore_acted(call: Call, protocol: Protocol) -> None:
     if call.hold is not None and call.admitted and not call.returned:
         protocol.acted(call, happened=True)
-
-
-def detach(protocol: Protocol, txn: Txn, reason: Reason) -> Txn:
-    """Put another object in a transaction's place, and return it: the old object can move nothing more."""
-    again = copy(txn)
-    again.watchers = {}  # they wait for the old one, and are woken below
-    for hold in again.holds.values():
-        hold.txn = again
-    again.calls = {number: copy(call) for number, call in txn.calls.items()}
-    for call in again.calls.values():
-        call.txn = again
-    low, late = protocol.board.versions.standing(txn)
-    protocol.board.versions.forget(txn)
-    protocol.board.versions.go_on(again, low, late=late)
-    protocol.board.enter(again)
-    protocol.board.join_group(again)
-    protocol.board.aborted = [again if other is txn else other for other in protocol.board.aborted]
-    protocol.nudge(txn)
-    _let_go(txn, reason)
-    return again
-
-
-def _let_go(txn: Txn, reason: Reason) -> None:
-    for call in txn.calls.values():
-        call.hold, call.wanting, call.admitted = None, False, False
-    txn.calls = {}
-    txn.id, txn.state, txn.reason, txn.detail, txn.holds = DETACHED, State.ABORTED, reason, {"cause": LOST}, {}
 
 
 def _versions(index: ScopeIndex, found: dict[str, Any], old: Versions) -> Versions:

@@ -28,15 +28,9 @@ from settlemark.ledger._payloads.payloads import Packer
 from settlemark.ledger._payloads.redaction import Redaction
 from settlemark.ledger._record.book import SqlBook
 from settlemark.ledger._record.schema import prepare
-from settlemark.ledger._replica.replica import (
-    LINGER_MOST_SECONDS,
-    LINGER_SECONDS,
-    LOOK_SECONDS,
-    NEVER,
-    PATIENCE_SECONDS,
-    RETRY_SECONDS,
-    Shared,
-)
+from settlemark.ledger._replica.membership import PATIENCE_SECONDS, Member
+from settlemark.ledger._replica.others import LOOK_SECONDS
+from settlemark.ledger._replica.replica import NEVER
 from settlemark.ledger._sql.postgres import postgres_engine
 from settlemark.ledger._sql.sqlite import check_file, reading_engine, writing_engine
 from settlemark.ledger._sql.supported import refuse_alike, supported
@@ -44,6 +38,10 @@ from settlemark.ledger._sql.wire import wire_to
 from settlemark.ledger._urls import discreet, shown
 
 LEASE_SECONDS = 30.0
+LINGER_SECONDS = 0.001
+LINGER_MOST_SECONDS = 0.008
+"""How long a step that nobody waits for may stay where callers take it along, the longer the busier they are."""
+RETRY_SECONDS = 0.25
 LOOK_PATIENCE_SECONDS = 5.0
 
 
@@ -56,33 +54,34 @@ def engine_to(url: sa.URL, *, readonly: bool, create: bool) -> sa.Engine:
     return reading_engine(url) if readonly else writing_engine(url)
 
 
-def _keep(shared: Shared, stopped: threading.Event) -> None:
+def _keep(member: Member, stopped: threading.Event) -> None:
     """The thread's work; it holds no reference to the ledger."""
+    queue, batches, commits, others = member.queue, member.batches, member.commits, member.others
     lingered, wait = -1, LOOK_SECONDS  # the number of commits when it began to linger
     while not stopped.is_set():
-        shared.wake.wait(wait)
-        shared.wake.clear()  # cleared before the queue is read: a later step sets it again
-        if shared.hurried or (shared.queued and shared.taken == lingered):
-            shared.hurried = shared.idle = False
-            shared.lead()
-            lingered, wait = -1, RETRY_SECONDS if shared.failing else LINGER_SECONDS
+        queue.wake.wait(wait)
+        queue.wake.clear()  # cleared before the queue is read: a later step sets it again
+        if queue.hurried or (queue.steps and batches.count == lingered):
+            queue.hurried = queue.idle = False
+            commits.lead()
+            lingered, wait = -1, RETRY_SECONDS if batches.failing else LINGER_SECONDS
             continue
-        if not shared.idle and shared.taken != lingered:
+        if not queue.idle and batches.count != lingered:
             # Callers take queued steps along: only steps left alone for a while are taken here.
-            wait = LINGER_SECONDS if lingered < 0 or shared.listeners else min(2 * wait, LINGER_MOST_SECONDS)
-            lingered = shared.taken
+            wait = LINGER_SECONDS if lingered < 0 or others.listeners else min(2 * wait, LINGER_MOST_SECONDS)
+            lingered = batches.count
             continue
-        shared.idle = True
-        lingered, wait = -1, shared.pace
-        if shared.queued:  # from a thread that did not see this one idle
-            shared.idle, wait = False, LINGER_SECONDS
-        if shared.is_due():
-            answer = shared.submit(_nothing, durable=False)
+        queue.idle = True
+        lingered, wait = -1, others.pace
+        if queue.steps:  # from a thread that did not see this one idle
+            queue.idle, wait = False, LINGER_SECONDS
+        if member.is_due():
+            answer = member.submit(_nothing, durable=False)
             answer.lead()
-        elif shared.others and (shared.listeners or shared.owns_some):
-            with shared.leading, within(LOOK_PATIENCE_SECONDS):
-                shared.look()
-            shared.pass_on()
+        elif others.count and (others.listeners or member.owns_some):
+            with commits.leading, within(LOOK_PATIENCE_SECONDS):
+                batches.look()
+            queue.pass_on()
 
 
 def _nothing(_protocol: Protocol, _book: Book) -> None:
@@ -135,7 +134,7 @@ class SqlLedger:
             raise LedgerError(
                 f'{shown(url)!r} needs {error.name}: pip install "settlemark[postgres]"', url=shown(url)
             ) from error
-        self._shared = Shared(
+        self._member = Member(
             engine,
             url=url,
             namespace=namespace,
@@ -145,58 +144,58 @@ class SqlLedger:
             store_clock=store_clock,
             wait=wait,
         )
-        at_fork(self._shared)
-        self._origin = self._shared.origin
-        self.protocol, self.acts, self.time = self._shared.protocol, self._shared.acts, self._shared.time
-        self.is_fresh = self._shared.own.is_fresh
+        at_fork(self._member)
+        self._origin = self._member.origin
+        self.protocol, self.acts, self.time = self._member.replica.protocol, self._member.acts, self._member.time
+        self.is_fresh = self._member.lease.is_fresh
         self._lingers = False
         stopped = threading.Event()
-        thread = threading.Thread(target=_keep, args=(self._shared, stopped), name="settlemark-ledger", daemon=True)
-        self._closed = weakref.finalize(self, _stop, self._shared, stopped, thread, readonly)
+        thread = threading.Thread(target=_keep, args=(self._member, stopped), name="settlemark-ledger", daemon=True)
+        self._closed = weakref.finalize(self, _stop, self._member, stopped, thread, readonly)
         atexit.register(self._closed)
         try:
-            with within(self._shared.patience):
+            with within(self._member.commits.patience):
                 found = self._open(create=create)
             self.id = found["ledger"]
-            self.payloads = self._shared.payloads = Packer(
+            self.payloads = self._member.transaction.payloads = Packer(
                 redaction=redaction, encryption=encryption, salt=found.get("salt", ""), url=shown(url)
             )
             if not readonly:
-                self._shared.join()
+                self._member.join()
                 thread.start()
         except LedgerError:
             self._closed()
             raise
 
     def _open(self, *, create: bool) -> dict[str, str]:
-        namespace = self._shared.namespace
+        namespace = self._member.namespace
         try:
-            with self._shared.engine.connect() as connection, connection.begin():
+            with self._member.connection.engine.connect() as connection, connection.begin():
                 refuse_alike(connection, self.url)
                 return prepare(connection, self.url, namespace=namespace, readonly=self._readonly, create=create)
-        except self._shared.store_errors as error:
+        except self._member.batches.store_errors as error:
             raise explain(self.url, error) from error
 
     @property
     def lock(self) -> threading.Lock:
         """Guards the replica and this process's own state."""
-        return self._shared.lock
+        return self._member.replica.lock
 
     @property
     def worker(self) -> str:
         """The name under which this process owns its transactions."""
-        return self._shared.worker
+        return self._member.lease.worker
 
     def undecided(self) -> float:
         """Return for how many more seconds others must be watched to know which are dead."""
-        with self._shared.lock:
-            owners = {txn.owner for txn in self._shared.protocol.live.values()}
-        return max((self._shared.watch.undecided(owner) for owner in owners), default=0.0)
+        with self._member.replica.lock:
+            owners = {txn.owner for txn in self._member.replica.protocol.live.values()}
+        return max((self._member.watch.undecided(owner) for owner in owners), default=0.0)
 
     @property
     def stalled(self) -> bool:
         """Whether the store was silent for longer than a caller waited, and has not answered since."""
-        return self._shared.stalled
+        return self._member.batches.stalled
 
     @property
     def is_elsewhere(self) -> bool:
@@ -205,15 +204,15 @@ class SqlLedger:
 
     def expect_end(self) -> None:
         """Limit waits for an unresponsive store to some seconds: the ledger is about to be closed."""
-        self._shared.expect_end()
+        self._member.commits.expect_end()
 
     def watch_aborts(self, told: Callable[[], None]) -> None:
         """Call a function when others' steps may have aborted a transaction of this process."""
-        self._shared.on_abort = told
+        self._member.batches.on_abort = told
 
     def watch_leases(self, told: Callable[[str, int], None]) -> None:
         """Call a function when this process has lost its lease."""
-        self._shared.on_lost = told
+        self._member.enrolment.on_lost = told
 
     # ---- steps
 
@@ -228,12 +227,12 @@ class SqlLedger:
     def submit(self, step: Step[T], *, durable: bool, looks: bool = False) -> Any:
         """Queue a step after all earlier ones."""
         self._refuse_when_closed()
-        return self._shared.submit(step, durable=durable, looks=looks)
+        return self._member.commits.submit(step, durable=durable, looks=looks)
 
     def later(self, step: Step[Any]) -> None:
         """Queue a step that is taken eventually, in its order."""
         if self._closed.alive and not self._origin.is_elsewhere:
-            self._shared.later(step)
+            self._member.queue.later(step)
 
     @shielded
     def read(self, query: Callable[[Book], T]) -> T:
@@ -242,16 +241,16 @@ class SqlLedger:
             return self.now(lambda _protocol, book: query(book))
         self._refuse_when_closed(writing=False)
         try:
-            with within(self._shared.patience):
+            with within(self._member.commits.patience):
                 return self._look(query)
-        except self._shared.store_errors as error:
+        except self._member.batches.store_errors as error:
             raise explain(self.url, error) from error
 
     def _look(self, query: Callable[[Book], T]) -> T:
-        wire = wire_to(self._shared.engine)
+        wire = wire_to(self._member.connection.engine)
         try:
             wire.begin_to_read()
-            book = SqlBook(wire, self._shared.namespace, "", self._shared.payloads)
+            book = SqlBook(wire, self._member.namespace, "", self._member.transaction.payloads)
             found = query(book)
             book.flush()
             wire.commit()
@@ -261,7 +260,7 @@ class SqlLedger:
 
     def listen(self, change: int) -> None:
         """Look more often for other processes' steps while a caller waits."""
-        self._shared.listen(change)
+        self._member.others.listen(change)
 
     def _refuse_when_closed(self, *, writing: bool = True) -> None:
         if self._origin.is_elsewhere:
@@ -281,17 +280,17 @@ class SqlLedger:
         While acts are in flight their transactions are handed over, in doubt; their outcomes are reported when they
         return, and then the store is closed.
         """
-        shared = self._shared
+        member = self._member
         if self.is_elsewhere:
             return
-        shared.expect_end()
-        worker = shared.worker
-        if self._lingers or not (self._closed.alive and shared.acts.of(worker)):
+        member.commits.expect_end()
+        worker = member.worker
+        if self._lingers or not (self._closed.alive and member.acts.of(worker)):
             if not self._lingers:
                 self._closed()
             return
         self._lingers = True
-        lay, close = shared.acts.on_back, self._closed
+        lay, close = member.acts.on_back, self._closed
 
         def back(name: str) -> None:
             if lay is not None:
@@ -299,23 +298,23 @@ class SqlLedger:
             if name == worker:
                 close()
 
-        shared.acts.on_back = back
-        shared.give_away()
-        if not shared.acts.of(worker):
+        member.acts.on_back = back
+        member.give_away()
+        if not member.acts.of(worker):
             close()
 
 
-def _stop(shared: Shared, stopped: threading.Event, thread: threading.Thread, readonly: bool) -> None:
-    if shared.origin.is_elsewhere:
+def _stop(member: Member, stopped: threading.Event, thread: threading.Thread, readonly: bool) -> None:
+    if member.origin.is_elsewhere:
         return  # a forked child: the thread is its parent's
-    shared.expect_end()
+    member.commits.expect_end()
     stopped.set()
-    shared.wake.set()
+    member.queue.wake.set()
     if thread.is_alive() and thread is not threading.current_thread():
         thread.join(CLOSE_SECONDS + 1)
-    if not readonly and shared.applied != NEVER:
-        shared.leave()
-    shared.close()
+    if not readonly and member.replica.applied != NEVER:
+        member.leave()
+    member.close()
 
 
 __all__ = ["LEASE_SECONDS", "SqlLedger"]

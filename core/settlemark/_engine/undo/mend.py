@@ -8,12 +8,12 @@ from functools import partial
 from settlemark._acts.current import CurrentCall
 from settlemark._acts.effect import Effect
 from settlemark._acts.perform import Program
-from settlemark._acts.undo import undo
 from settlemark._attempt.attempt import Attempt
 from settlemark._attempt.revival import afresh, revive
 from settlemark._edges.text import CAUSE, prose
 from settlemark._engine.doubt import Probing, effect_of_key
 from settlemark._engine.kernel import Kernel, log
+from settlemark._engine.undo.retries import undo
 from settlemark._model.disposition import Disposed
 from settlemark._model.effect_class import Outcome
 from settlemark._observe.logs import Quote, about

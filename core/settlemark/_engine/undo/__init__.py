@@ -1,0 +1,1 @@
+"""What is taken back: by an abort, or by a mend."""

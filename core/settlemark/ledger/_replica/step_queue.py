@@ -1,0 +1,109 @@
+"""Steps that wait to be taken, and the threads that wait for their answers."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+from settlemark._acts.requests import Pending
+from settlemark.ledger._contract import Step
+
+
+class QueuedStep:
+    """A step in the queue; one that nobody waits for is tried until it is taken.
+
+    Attributes:
+        answer: what its caller waits for, if anybody does.
+        durable: whether its commit waits for the disk.
+        looks: the step changes nothing: a transaction of such steps alone writes nothing.
+        over: the step was taken, or its caller was told that it is not, or has left: it is not taken any more.
+        refused: how often the step could not be taken for its own sake.
+        taking: the step was done in the transaction that is open, or whose end nobody knows.
+        regrets: what is undone in this process when the step turns out not to be taken, or nobody is there to go on.
+    """
+
+    __slots__ = ("answer", "durable", "looks", "over", "refused", "regrets", "step", "taking")
+
+    def __init__(self, step: Step[Any], answer: Pending | None, *, durable: bool, looks: bool = False) -> None:
+        self.step = step
+        self.answer = answer
+        self.durable = durable
+        self.looks = looks
+        self.over = self.taking = False
+        self.refused = 0
+        self.regrets: list[Callable[[], object]] = []
+
+    def regret(self) -> None:
+        """Take back what the step has done in this process: nobody goes on with it here."""
+        while self.regrets:
+            self.regrets.pop()()
+
+
+class Waiting(Protocol):
+    """An answer whose thread waits while another thread takes steps."""
+
+    done: bool
+
+    def wake(self) -> None:
+        """Wake the thread."""
+
+    def hasten(self, closing: float) -> None:
+        """Wait only a little longer from then on."""
+
+
+class StepQueue:
+    """The steps of one process that wait for its store.
+
+    Attributes:
+        steps: in the order in which they are taken.
+        waiting: the answers whose threads wait while another thread takes steps.
+        marking: guards whether a step is over: whoever waits leaves at once, whatever a step does meanwhile.
+        wake: wakes the thread that takes what nobody waits for.
+        hurried: that thread is to take what is queued at once.
+        idle: that thread sleeps until it is woken.
+    """
+
+    def __init__(self) -> None:
+        self.steps: deque[QueuedStep] = deque()
+        self.waiting: deque[Waiting] = deque()
+        self.marking = threading.Lock()
+        self.wake = threading.Event()
+        self.hurried = self.idle = False
+
+    def later(self, step: Step[Any]) -> None:
+        """Queue a step that must be taken, and that nobody waits for."""
+        self.steps.append(QueuedStep(step, None, durable=False))
+        if self.idle:  # else the thread looks by itself
+            self.idle = False
+            self.wake.set()
+
+    def hurry(self) -> None:
+        """Wake the thread that takes what is queued."""
+        self.hurried = True
+        if not self.wake.is_set():
+            self.wake.set()
+
+    def put_back(self, steps: Iterable[QueuedStep]) -> None:
+        """Put steps that are not over back at the head, for the next who takes steps."""
+        self.steps.extendleft(reversed([step for step in steps if not step.over]))
+
+    def pass_on(self) -> None:
+        """Let one of the threads that wait for their answers take steps."""
+        while self.waiting:
+            try:
+                answer = self.waiting.popleft()
+            except IndexError:  # another thread was faster
+                return
+            if not answer.done:
+                answer.wake()
+                return
+
+    def in_child(self) -> None:
+        """Be empty, in a forked child: its parent takes what is queued."""
+        self.marking, self.wake = threading.Lock(), threading.Event()
+        self.steps.clear()
+
+
+__all__ = ["QueuedStep", "StepQueue"]
