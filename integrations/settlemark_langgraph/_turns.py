@@ -15,7 +15,7 @@ from langchain_core.messages import ToolCall
 from settlemark.hosting import Program, host_of, run_async, run_sync, running_loop
 from settlemark_langgraph._messages import left_behind
 from settlemark_langgraph._opening import Arrival, Opener
-from settlemark_langgraph._shared_turn import SharedTurn, calls_in
+from settlemark_langgraph._sends import SharedTurn, calls_in
 from settlemark_langgraph._superstep import Superstep
 from settlemark_langgraph._visit import Visit
 
