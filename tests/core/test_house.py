@@ -68,7 +68,6 @@ LONG = {
     "ledger/_contract.py": "one contract: what every record answers",
     "_api/settlement.py": "the public face: what each method gives, takes and raises",
     "_model/declare.py": "one form: what a declaration can say, and what is wrong with it",
-    "_model/json_text.py": "one codec: what JSON holds, its one text, and what is read back",
     "_model/scope.py": "one grammar: names, wildcards and templates of resources",
     "_report/sentences.py": "one table: the sentences in which a record is told",
     "history/_detectors.py": "one sheet: the anomalies, in its order",
