@@ -111,7 +111,7 @@ class Attempt:
         self.worker = ""  # the name under which this process acts, or last acted, for it
         self.again = 0  # how often it was entered again
         self.written = self.suspended = self.told_waiting = self.concluding = False
-        self.adrift = False  # decided, and its program has ended: whoever tends goes on with it
+        self.adrift = False  # decided, and its program has ended: the tender goes on with it
         self.park: Literal["keep", "split"] | None = None  # what its end is to be, in place of its commit
         self.parks: Literal["keep", "split"] | None = None  # how, when something of it waits for a person at its end
         self.splinters: list[Splinter] = []
@@ -212,7 +212,7 @@ class Attempt:
 
     @property
     def asks(self) -> Ask | None:
-        """Who is asked what a call's failure is to mean; None where nobody is."""
+        """The function that is asked what a call's failure is to mean; None without one."""
         return self.ask if self.on_failure == "ask" else None
 
     @property
@@ -252,7 +252,7 @@ class Attempt:
         """Take what stays of the aborted attempts before this one for done: a decision that comes back repeats it."""
         for recorded in sorted(earlier, key=lambda one: one.row.attempt):  # no clock tells which came last
             for effect in recorded.effects:
-                to_undo = effect.disposition is Disposition.TO_UNDO  # nobody is to rely on it
+                to_undo = effect.disposition is Disposition.TO_UNDO  # no decision is to rely on it
                 if recorded.state is State.ABORTED and effect.outcome in HAPPENED and not to_undo:
                     self.stays[effect.row.decision] = effect
 
@@ -302,7 +302,7 @@ class Attempt:
     def put(self, book: Book, changes: list[Change]) -> None:
         """Write what is this attempt's to say.
 
-        Once another worker has its transaction that is what came of its own acts, which nobody else can know.
+        Once another worker has its transaction, that is what came of its own acts, which no other worker can know.
         """
         if self.txn is None or self.txn.id != DETACHED:
             book.write(changes)

@@ -25,9 +25,11 @@ def _tell_once(tool: str, kind: str) -> None:
     if tool not in _told:
         _told.add(tool)
         _log.warning(
-            "%s returned a %s, which JSON cannot hold: a replay would answer with its text", tool, kind,
+            "%s returned a %s, which JSON cannot hold: a replay would answer with its text",
+            tool,
+            kind,
             extra=about(tool=tool),
-        )  # fmt: skip
+        )
 
 
 class EffectRecords:

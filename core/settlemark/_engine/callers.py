@@ -46,7 +46,7 @@ class Callers:
     def asking(self, name: str, function: Callable[..., Any], /, *given: Any) -> Act:
         """Return the request to ask a function of the user's for a transaction of this name: it is no call of a tool.
 
-        Who waits in it for the end of that transaction would wait for itself, as in a call.
+        A function that waits for the end of that transaction would wait for itself, as in a call.
         """
         return Act(partial(function, *given), {}, None, around=partial(asked_for, self._asker, name))
 

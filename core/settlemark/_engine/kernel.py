@@ -44,7 +44,7 @@ class Kernel:
         callers: says in whose call a caller runs, and what it must not wait for.
         waits: waits for others, and for one's own calls.
         wake_tender: called when there is something to tend.
-        retries: of an undo that nobody waits for.
+        retries: of an undo that no caller waits for.
         warns: whether what stays of a transaction is logged.
     """
 
@@ -82,7 +82,7 @@ class Kernel:
             attempts=self.attempts,
         )
 
-    # ---- who is at what
+    # ---- attempts that are here
 
     def seat(self, book: Book, txn: Txn, attempt: Attempt) -> None:
         """Register `attempt` as this process's program for a transaction; taken back if the step fails."""
@@ -121,7 +121,7 @@ class Kernel:
             looks: whether it changes nothing.
 
         Raises:
-            LedgerError: the store failed, or was silent for that long; `in_doubt` where nobody knows if it was taken.
+            LedgerError: the store failed, or was silent for that long; `in_doubt` if it may have taken the step.
         """
         if self.ledger.immediate:
             return self.ledger.now(step)
@@ -164,7 +164,7 @@ class Kernel:
         held: bool,
         let_through: tuple[type[BaseException], ...] = (),
     ) -> Program[T]:
-        """Perform an effect, and ask what each failure is to mean for its transaction, where somebody is to be asked.
+        """Perform an effect, and ask what each failure is to mean for its transaction, if it has an `ask=`.
 
         Raises:
             Skipped: the step is to go on without it. UsageError: the answer is none.
@@ -172,9 +172,15 @@ class Kernel:
         """
         asks = attempt.asks
         return until_answered(
-            effect, once, ours, ask=None if asks is None else partial(self.callers.asking, attempt.name, asks),
-            transaction=attempt.name, state=lambda: attempt.state_here, held=held, let_through=let_through,
-        )  # fmt: skip
+            effect,
+            once,
+            ours,
+            ask=None if asks is None else partial(self.callers.asking, attempt.name, asks),
+            transaction=attempt.name,
+            state=lambda: attempt.state_here,
+            held=held,
+            let_through=let_through,
+        )
 
     def surely(self, step: Step[Any], *, durable: bool = False) -> Program[bool]:
         """Queue a step that must not be lost, and return whether the store has taken it by now: else it will."""
@@ -184,7 +190,7 @@ class Kernel:
         if self.ledger.immediate:
             return True
         if self.ledger.stalled:
-            return False  # whoever comes from there has waited once
+            return False  # its caller has waited once
         try:
             yield from self.step(lambda _protocol, _book: None, durable=durable)
         except LedgerError:

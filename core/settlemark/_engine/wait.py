@@ -1,7 +1,7 @@
-"""A wait: for whom, and how it ends.
+"""A wait for the holder of a scope: how it begins, and how it ends.
 
-A wait ends when whom it waits for is out of the way, or when that one has not changed for as long as the attempt
-waits; then the error names the holder.
+A wait ends when the holder is out of the way, or when the holder has not changed for as long as the attempt waits:
+then the error names the holder.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Waits:
         attempts: what this process is at, by transaction.
 
     Attributes:
-        waiting: who waits here for whom, on which scope, by ticket.
+        waiting: by ticket, the transaction that waits here, the holder it waits for, and the scope.
     """
 
     def __init__(
@@ -141,12 +141,15 @@ class Waits:
             raise WaitTimeout(
                 f"{attempt.name} gave up after {waited:g} s waiting for {holder}, which holds {blocked.scope}{behind}:"
                 f" nothing was run; {by_reader('try again later, or raise wait=', 'give the command again later')}",
-                transaction=attempt.name, epoch=attempt.live.epoch, holder=holder, scope=blocked.scope,
+                transaction=attempt.name,
+                epoch=attempt.live.epoch,
+                holder=holder,
+                scope=blocked.scope,
                 waited=waited,
-            )  # fmt: skip
+            )
 
     def silence(self, txn: Txn) -> Program[str]:
-        """Return in words who fell silent at a call of a transaction that waits for it; nothing where nobody did."""
+        """Return in words which worker fell silent at a call of a transaction, which waits for that; "" without one."""
         if txn.state not in (State.ABORTING, State.RELEASING):
             return ""
 

@@ -68,9 +68,9 @@ class Undoing:
         def doom(protocol: Protocol, _book: Book) -> None:
             protocol.abort(txn, reason, **detail)
             if txn.id == DETACHED:
-                self._kernel.attempts.pop(txn, None)  # whoever doomed it may have gone when the store works again
+                self._kernel.attempts.pop(txn, None)  # its caller may have gone when the store works again
 
-        # While the store fails this stays queued, and whoever tends concludes it when the store works again.
+        # While the store fails this stays queued, and the tender concludes it when the store works again.
         yield from self._kernel.surely(doom)
         yield from self.tidy()
 
@@ -86,7 +86,7 @@ class Undoing:
             protocol.nudge(txn)
 
     def abandon(self, attempt: Attempt) -> Program[None]:
-        """Give up the place that an aborted attempt's retry has taken, or would take: nobody will use it."""
+        """Give up the place that an aborted attempt's retry has taken, or would take: no attempt will use it."""
         txn = attempt.txn
         if txn is None:
             return
@@ -145,7 +145,7 @@ class Undoing:
     def _conclude_attempt(self, attempt: Attempt, txn: Txn) -> Program[None]:
         interrupted: BaseException | None = None
         if attempt.written and txn.state is State.ABORTING:
-            # On disk before anything is undone: whoever comes after a crash must not go on with it.
+            # On disk before anything is undone: a process that comes after a crash must not go on with it.
             try:
                 if not (yield from self._recorded(attempt)):
                     self._drift(attempt)
@@ -167,7 +167,9 @@ class Undoing:
         def finish(protocol: Protocol, book: Book) -> None:
             if not txn.finished:
                 protocol.finish_abort(txn)
-            if attempt.written or attempt.effects:  # whoever wrote the first intent may not know yet that it has
+            if (
+                attempt.written or attempt.effects
+            ):  # the program of the first intent may not know yet that it is written
                 attempt.put(book, [attempt.state_change(self._kernel.clock())])
             self._kernel.attempts.pop(txn, None)
             if txn.successor is not None:
@@ -189,7 +191,7 @@ class Undoing:
     ) -> Program[tuple[Effect, BaseException | None] | tuple[None, BaseException | None]]:
         """Undo what can be, the last first; return the effect at which it had to stop, if any, and what interrupted it.
 
-        It stops where another goes on: another worker, the parent of this forked child, or nobody for the moment; and
+        It stops where another goes on: another worker, the parent of this forked child, or none for the moment; and
         where the store fails, so that a crash then repeats one undo, not many.
         """
         for effect in reversed(attempt.as_acted()):
@@ -218,9 +220,10 @@ class Undoing:
         """Leave an abort where the store's failure has stopped it: it is gone on with when the store works again."""
         attempt.adrift = True
         log.warning(
-            "%s is to be undone, and the ledger does not answer: that goes on by itself when it does", attempt.name,
+            "%s is to be undone, and the ledger does not answer: that goes on by itself when it does",
+            attempt.name,
             extra=about_txn(attempt.live, state=attempt.live.state.value),
-        )  # fmt: skip
+        )
         with self._kernel.local:
             waiters, attempt.waiters = attempt.waiters, []
         fire(waiters)
@@ -229,7 +232,7 @@ class Undoing:
     def _put_off_undo(self, attempt: Attempt, txn: Txn, effect: Effect) -> Program[None]:
         """Leave an abort where it is, holding what it holds: a worker that fell silent may be at an effect of it.
 
-        Whoever looks next goes on with it: when who fell silent does nothing more, or is known to have done it.
+        The next look goes on with it: when the silent worker does nothing more, or is known to have done it.
         """
         attempt.adrift = True
         told = attempt.records.outcome(effect, self._kernel.clock())
@@ -240,12 +243,15 @@ class Undoing:
                 attempt.put(book, [told])
                 log.warning(
                     "%s keeps %s: %s, which fell silent, may still be sending %s; it is undone when that is known",
-                    attempt.name, effect.scope_text, process(effect.sender or ""), effect.declaration.tool,
+                    attempt.name,
+                    effect.scope_text,
+                    process(effect.sender or ""),
+                    effect.declaration.tool,
                     extra=attempt.about(effect),
-                )  # fmt: skip
+                )
             if not attempt.knows_more:
                 self._kernel.attempts.pop(txn, None)
-            protocol.nudge(txn)  # whoever waits for its end here has done what can be done now
+            protocol.nudge(txn)  # programs that wait for its end here have done what can be done now
 
         yield from self._kernel.surely(put_off)
         with self._kernel.local:
@@ -269,7 +275,7 @@ class Undoing:
 
     def _conclude_effect(self, attempt: Attempt, effect: Effect) -> Program[bool | None]:
         """Undo one effect, note what came of that, and return as `undo_one`."""
-        calls = effect.calls  # what did not happen has given them back, unless somebody else came to know it
+        calls = effect.calls  # what did not happen has given them back, unless another program came to know it
 
         def back(protocol: Protocol, clean: bool) -> None:
             for call in () if effect.held else calls:
@@ -286,6 +292,6 @@ class Undoing:
         )
 
     def discard(self, attempt: Attempt, reason: Reason, **detail: Any) -> Program[None]:
-        """Abort a transaction that nobody will try again, and return when everything of it is undone or named."""
+        """Abort a transaction that will not be tried again, and return when everything of it is undone or named."""
         yield from self.abandon(attempt)
         yield from self.abort(attempt, reason, **detail)

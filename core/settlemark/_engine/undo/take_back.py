@@ -32,9 +32,13 @@ class TakingBack:
         self._mending = mending
 
     def undo_one(
-        self, attempt: Attempt, effect: Effect, back: Callable[[Protocol, bool], None], *,
+        self,
+        attempt: Attempt,
+        effect: Effect,
+        back: Callable[[Protocol, bool], None],
+        *,
         because: Disposition | None = None,
-    ) -> Program[bool | None]:  # fmt: skip
+    ) -> Program[bool | None]:
         """Take an effect back, unless that was done, and note what came of it; what interrupts that is raised then.
 
         Return True, or None where the store has not taken the note yet. Return False, and nothing is noted, while
@@ -55,7 +59,7 @@ class TakingBack:
                     return False  # another worker goes on with it
                 except LedgerError:
                     effect.tag = None
-                    return False  # another may have it by now: nothing acts before the store tells
+                    return False  # another worker may have it by now: nothing acts before the store tells
                 except BaseException as error:
                     interrupted = error
                     why = f"its undo was interrupted: {in_words(error)}"
@@ -115,9 +119,13 @@ class TakingBack:
             ):
                 return None
         undoing = undo(
-            effect, current, attempt.retries, self._probing, partial(self._kernel.still_ours, attempt.live),
+            effect,
+            current,
+            attempt.retries,
+            self._probing,
+            partial(self._kernel.still_ours, attempt.live),
             came=lambda: self._note_come(attempt, effect),
-        )  # fmt: skip
+        )
         if self._kernel.telling.observer is not None:
             undoing = self._kernel.telling.observed(attempt, effect, "undo", current, undoing)
         return (yield from undoing)
@@ -127,7 +135,7 @@ class TakingBack:
         found = yield from self._probing.ask(effect, current, attempt.retries, final=True)
         if found is UNKNOWN:
             return False
-        if found is not None:  # else somebody has said so meanwhile, who knows
+        if found is not None:  # else an operator, who knows, has said so meanwhile
             effect.confirm(found)
             return (yield from self._note_come(attempt, effect))
         return True
@@ -135,7 +143,7 @@ class TakingBack:
     def _note_come(self, attempt: Attempt, effect: Effect) -> Program[bool]:
         """Record that an effect in doubt did happen, before its undo; return whether it is on disk.
 
-        Should this worker fall silent, nobody then takes it for a call that is still to come: it may be undoing it.
+        Should this worker fall silent, no other then takes the effect for a call that is still to come.
         """
         told = attempt.records.outcome(effect, self._kernel.clock())
 

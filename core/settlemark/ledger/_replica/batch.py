@@ -56,10 +56,10 @@ class Batches:
 
     Attributes:
         limit: until when the leading thread waits for the store.
-        limbo: the batch of which nobody knows whether it was committed, if there is one.
+        limbo: the batch of which it is not known whether it was committed, if there is one.
         crowded: several callers shared the last batch.
         failing: the store has failed since it last took a batch.
-        stalled: somebody has given up waiting for the store, and it has taken no batch since.
+        stalled: a caller has given up waiting for the store, and it has taken no batch since.
         count: how many batches were taken.
         on_abort: called when others' steps may have aborted a transaction of this process.
         store_errors: what a store's failure raises.
@@ -133,7 +133,7 @@ class Batches:
                 replica.protocol.board.closed = []
                 woken = list(replica.protocol.take_woken())
             wire.commit()
-        except Exception as error:  # the next step tells it to somebody
+        except Exception as error:  # the next step tells its caller
             _log.warning("%s", explain(self._connection.url, error), extra=self._lease.about())
             self._connection.let_go()
             return
@@ -150,7 +150,7 @@ class Batches:
         self._queue.put_back([item for item in items if item not in limbo])
 
     def _settle(self) -> BaseException | None:
-        """Find out what became of the last batch, where nobody knows yet; return why not when that is so."""
+        """Find out what became of a batch in limbo; return why that cannot be known yet, if so."""
         items, self._transaction.silence = self.limbo, None
         if items is None:
             return None
@@ -274,7 +274,7 @@ class Batches:
             self.on_abort()
 
     def _fail(self, error: Exception, items: list[QueuedStep]) -> None:
-        """Tell callers that nothing was decided, or is known; what nobody waits for stays queued, in its order.
+        """Tell callers that nothing was decided, or is known; steps without a caller stay queued, in its order.
 
         A store that is only silent leaves each caller waiting for as long as that caller has said.
         """

@@ -79,7 +79,7 @@ class Answer(Pending):
     def _wait(self) -> None:
         woken = self.woken()
         self._commits.queue.waiting.append(self)
-        if self._commits.is_led:  # else the thread that led may have seen nobody wait
+        if self._commits.is_led:  # else the thread that led may have seen no thread wait
             with suppress(Empty):
                 woken.get(timeout=max(0.0, min(self.remaining, _SLICE_SECONDS)))
 
@@ -93,7 +93,7 @@ class Answer(Pending):
         super().answer(value, error)
 
     def give_up(self) -> None:
-        """Wait no longer: a step that is not begun never is, and of one that is being taken nobody knows yet."""
+        """Wait no longer: a step that is not begun never is, and one that is being taken is in doubt."""
         self._commits.give_up(self)
 
 
@@ -105,7 +105,7 @@ class GroupCommit:
         batches: takes what is queued.
         replica: the protocol that the steps move.
         connection: to the store.
-        wait: seconds in which the store must have answered, where nobody says another number.
+        wait: seconds in which the store must have answered, unless a call gives another number.
 
     Attributes:
         leading: held by the one thread that takes steps.
@@ -124,7 +124,7 @@ class GroupCommit:
         self._connection = connection
 
     def submit(self, step: Step[Any], *, durable: bool, looks: bool = False) -> Answer:
-        """Queue a step whose answer somebody waits for, until the store has had its time."""
+        """Queue a step whose answer its caller waits for, until the store has had its time."""
         answer = Answer(self)
         item = answer.item = QueuedStep(step, answer, durable=durable, looks=looks)
         self.queue.steps.append(item)

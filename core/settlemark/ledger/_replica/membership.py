@@ -48,7 +48,7 @@ class Member:
         monotonic: returns seconds, for leases.
         quarantine: seconds for which a worker of another host that fell silent may still be sending.
         store_clock: tells the store's time in its place, for tests.
-        wait: seconds in which the store must have answered, where nobody says another number.
+        wait: seconds in which the store must have answered, unless a call gives another number.
 
     Attributes:
         lease: this worker's lease, and the worker's name.
@@ -128,7 +128,7 @@ class Member:
 
     @property
     def stalled(self) -> bool:
-        """Whether the store was silent for longer than somebody waited, and has not answered since."""
+        """Whether the store was silent for longer than a caller waited, and has not answered since."""
         return self.batches.stalled
 
     @property
@@ -145,11 +145,11 @@ class Member:
         return self.lease.is_older(1 / 3) or self.watch.is_due()
 
     def submit(self, step: Step[Any], *, durable: bool, looks: bool = False) -> Answer:
-        """Queue a step whose answer somebody waits for, until the store has had its time."""
+        """Queue a step whose answer its caller waits for, until the store has had its time."""
         return self.commits.submit(step, durable=durable, looks=looks)
 
     def later(self, step: Step[Any]) -> None:
-        """Queue a step that must be taken, and that nobody waits for."""
+        """Queue a step that must be taken, and that has no caller."""
         self.queue.later(step)
 
     def listen(self, change: int) -> None:
@@ -162,7 +162,7 @@ class Member:
         """Take the state of the store, and leave out the epochs that might have been given and lost. Blocks."""
 
         def leap(protocol: Protocol, _book: Book) -> None:
-            if self.replica.applied > 0:  # else nobody was here before
+            if self.replica.applied > 0:  # else no process was here before
                 protocol.leap(EPOCHS)
 
         answer = self.submit(leap, durable=True)

@@ -12,7 +12,7 @@ from settlemark.ledger._contract import Step
 
 
 class QueuedStep:
-    """A step in the queue; one that nobody waits for is tried until it is taken.
+    """A step in the queue; one without a caller is tried until it is taken.
 
     Attributes:
         answer: what its caller waits for, if anybody does.
@@ -20,8 +20,8 @@ class QueuedStep:
         looks: the step changes nothing: a transaction of such steps alone writes nothing.
         over: the step was taken, or its caller was told that it is not, or has left: it is not taken any more.
         refused: how often the step could not be taken for its own sake.
-        taking: the step was done in the transaction that is open, or whose end nobody knows.
-        regrets: what is undone in this process when the step turns out not to be taken, or nobody is there to go on.
+        taking: the step was done in the transaction that is open, or whose end is not known.
+        regrets: what is undone in this process when the step turns out not to be taken, or its caller has left.
     """
 
     __slots__ = ("answer", "durable", "looks", "over", "refused", "regrets", "step", "taking")
@@ -36,7 +36,7 @@ class QueuedStep:
         self.regrets: list[Callable[[], object]] = []
 
     def regret(self) -> None:
-        """Take back what the step has done in this process: nobody goes on with it here."""
+        """Take back what the step has done in this process: no program goes on with it here."""
         while self.regrets:
             self.regrets.pop()()
 
@@ -59,8 +59,8 @@ class StepQueue:
     Attributes:
         steps: in the order in which they are taken.
         waiting: the answers whose threads wait while another thread takes steps.
-        marking: guards whether a step is over: whoever waits leaves at once, whatever a step does meanwhile.
-        wake: wakes the thread that takes what nobody waits for.
+        marking: guards whether a step is over: a waiting caller leaves at once, whatever a step does meanwhile.
+        wake: wakes the thread that takes steps without a caller.
         hurried: that thread is to take what is queued at once.
         idle: that thread sleeps until it is woken.
     """
@@ -73,7 +73,7 @@ class StepQueue:
         self.hurried = self.idle = False
 
     def later(self, step: Step[Any]) -> None:
-        """Queue a step that must be taken, and that nobody waits for."""
+        """Queue a step that must be taken, and that has no caller."""
         self.steps.append(QueuedStep(step, None, durable=False))
         if self.idle:  # else the thread looks by itself
             self.idle = False

@@ -31,7 +31,7 @@ from settlemark.ledger._sql.wire import Unsent, Wire
 _log = logging.getLogger("settlemark")
 
 _PLAINER = 2
-"""How often a step that nobody waits for may be refused for its own sake: as it is, and with its texts made plain."""
+"""How often a step without a caller may be refused for its own sake: as it is, and with its texts made plain."""
 _NOT_WRITTEN = (UnicodeError, OverflowError)
 """What a step raises that asks the store with what that cannot hold: it refuses nothing."""
 
@@ -53,7 +53,7 @@ class SpoiltError(Exception):
 
 
 class Taken(NamedTuple):
-    """What a transaction did before its commit: its entry, each step's failure or value, and who is woken."""
+    """What a transaction did before its commit: its entry, each step's failure or value, and tickets to wake."""
 
     number: int
     outcomes: list[tuple[BaseException | None, Any]]
@@ -76,7 +76,7 @@ class StoreTransaction:
         payloads: how payloads are recorded.
         time: the store's time.
         taken: what the open transaction, or the last one, did; None before its commit is sent.
-        silence: why nobody knows what became of the last transaction, where nobody does.
+        silence: why it is not known what became of the last transaction, if so.
         tells_time: whether the replica is told the store's time.
         enrols: whether a transaction renews the lease.
     """
@@ -256,7 +256,7 @@ class StoreTransaction:
         return refusal, value
 
     def refuse(self, item: QueuedStep, error: Exception) -> None:
-        """Refuse a step that cannot be taken for its own sake; what nobody waits for is tried with plainer texts."""
+        """Refuse a step that cannot be taken for its own sake; a step without a caller is tried with plainer texts."""
         cause = error.error if isinstance(error, SpoiltError) else error
         if item.answer is not None:
             item.over = True
@@ -298,7 +298,7 @@ class StoreTransaction:
         """Put the replica into the state of the store, and return whether the last transaction was committed after all.
 
         An answer may be lost like any other: the log says whether its entry is there, once the server is done with
-        that transaction, which has the log's head locked until then. None: the commit was sent, and nobody knows.
+        that transaction, which has the log's head locked until then. None: the commit was sent, with no answer.
         While the store cannot be read, nothing of the replica is believed, and the next step tries again.
         """
         self._connection.let_go()
