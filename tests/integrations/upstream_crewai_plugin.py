@@ -112,6 +112,6 @@ def pytest_configure(config):
 def pytest_runtest_teardown():
     """Have our hooks back: some of these tests clear all there are."""
     if os.environ["UPSTREAM_WITH"] != "stock":
-        from tests.rooms.crewai import ensure_hooks
+        from settlemark_crewai._hooks import ensure_hooks
 
         ensure_hooks()
