@@ -19,9 +19,9 @@ SCOPES = [
 class Hand:
     """Takes random steps as a driver would, and keeps what they were in a journal."""
 
-    def __init__(self, seed):
+    def __init__(self, seed, **options):
         self.random = random.Random(seed)
-        self.protocol = Protocol(plans=3)
+        self.protocol = Protocol(plans=3, **options)
         self.protocol.journal = []
         self.begun = 0
         self.known = {}

@@ -24,6 +24,16 @@ def test_a_sealed_writer_waits_for_an_older_holder_of_a_scope_it_touched(stage):
     assert younger.state is State.COMMITTED
 
 
+def test_who_begins_who_comes_again_and_what_is_split_off_are_there_since_that_moment(stage):
+    stage.protocol.tell_time(5)
+    first = stage.begin("trip", retry=True)
+    stage.protocol.tell_time(7)
+    stage.protocol.abort(first, Reason.WOUNDED, scope=None, holder="another")
+    stage.protocol.tell_time(9)
+    part = stage.protocol.split("trip!0", "trip", [])
+    assert (first.since, first.successor.since, part.since) == (5, 7, 9)
+
+
 def test_what_was_declared_and_then_touched_is_held_until_it_has_settled(stage):
     writer = stage.begin("writer", "room:/Ada", "price:/Ada", "lamp:/1")
     reader = stage.begin("reader")

@@ -107,6 +107,8 @@ class Board:
             self.closed.append(txn)
         self.leave_group(txn)
         self.tied.discard(txn.id)
+        for branch in txn.members.values() if txn.role == "choice" else ():
+            self.wake(branch)  # nobody waits for it any more for the sake of that choice
 
     def join_group(self, txn: Txn) -> None:
         """Add a transaction to the members of its hold."""

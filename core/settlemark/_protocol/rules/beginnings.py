@@ -117,7 +117,7 @@ class Beginnings:
         board.order.add(txn.position)
         for scope in reads:
             board.versions.read(txn, scope)
-        txn.parked, txn.hooked, txn.judged = True, hooked, True
+        txn.parked, txn.hooked, txn.judged, txn.since = True, hooked, True, board.time
         return txn
 
 

@@ -87,8 +87,7 @@ class Calls:
                 board.refresh(hold)
             return
         txn.running -= 1
-        if not txn.running:
-            board.wake(txn, siblings=False)
+        board.wake(txn, siblings=False)  # what it did stands there now, for who reads early
         if not happened:
             self._close(call)
             self._drop_claim(hold)
