@@ -7,7 +7,7 @@ import contextlib
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.rooms.protocol import FLOORS, Mode
+from tests.rooms.protocol import FLOORS, Mode, outdated, then
 
 from settlemark import Scope, Stale
 
@@ -220,3 +220,9 @@ def test_a_read_taken_beside_the_writing_turn_stays_in_the_plan(stage):
     turn(stage, "other", writes=["price:/Ada"])
     with pytest.raises(Stale):
         stage.ask(stage.begin("trip/4"), "room:/Ada", Mode.EAGER)
+
+
+@pytest.mark.parametrize("number", [0, 1, 7])
+def test_when_a_read_was_made_is_known_though_it_is_out_of_date(number):
+    assert [then(seen) for seen in (number, outdated(number))] == [number, number]
+    assert outdated(number) < 0 <= number

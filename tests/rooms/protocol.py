@@ -15,7 +15,7 @@ from settlemark._protocol.rules.decision import Decision
 from settlemark._protocol.rules.precedence import Precedence
 from settlemark._protocol.rules.tools import Tools
 from settlemark._protocol.states import FINISHED, RETRIED, TRANSITIONS, Event
-from settlemark._protocol.versions import FLOORS, LAST, TYPES, Versions, then
+from settlemark._protocol.versions import FLOORS, LAST, TYPES, Versions, outdated, then
 
 __all__ = [
     "DETACHED",
@@ -54,5 +54,6 @@ __all__ = [
     "Versions",
     "leaving_order",
     "oldest_first",
+    "outdated",
     "then",
 ]
