@@ -148,7 +148,7 @@ class Settling:
         else:
             self._escaped = self._escaped or (error is not None and is_a(error, Exception))
             call.failed = failed if error is None else in_words(error)
-            call.stopped = self.settled and self._turn.failed is not None and self._turn.failed is not call.seat
+            call.stopped = self.settled and self._turn.failed not in (None, call.seat)
             self._driver.calls.leave(call.seat, failed=call.has_failed)
         if error is not None and not is_a(error, Exception):
             self.cut = self.cut or error  # `abandon` follows

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from settlemark import Queued, UsageError
@@ -52,6 +54,7 @@ def test_a_turn_that_is_opened_again_under_its_name_does_nothing_twice(office, s
         answers[-1] = [turn.last_word(place, found) for place, found in zip((book, mail), answers[-1], strict=True)]
     assert answers == [["book 1", "mail ada"]] * 2
     assert (office.log, states(settlement)) == ([BOOK_ACT, MAIL_ACT], [("trip/step-1", "committed")])
+    assert (turn.settled, turn.refusal, turn.broken, turn.is_undone, turn.abandoned) == (True, None, None, False, False)
 
 
 def test_a_turn_in_which_a_call_can_have_no_place_is_undone_and_holds_nothing(office, settlement):
@@ -96,6 +99,76 @@ def test_a_turn_that_was_put_aside_and_let_go_is_settled_as_far_as_it_came(offic
     assert (turn.is_left, office.log, states(settlement)) == (False, [BOOK_ACT], [("trip/step-1", "committed")])
 
 
+@pytest.mark.parametrize("ended", [None, Aside()], ids=["well", "by control flow"])
+def test_where_nothing_is_undone_a_turn_in_which_nothing_failed_is_over_though_it_could_be_gone_on_with(
+    office, settlement, opened, perform, ended
+):
+    turn, (book, mail) = opened(BOOK, MAIL, resumable=True, let_through=(Aside,), undoes=False)
+    perform(turn, book)
+    run_sync(turn.leave(book))
+    run_sync(turn.leave(mail, error=ended))
+    assert (turn.suspended, turn.is_left, turn.settled) == (False, False, True)
+    assert (office.log, states(settlement)) == ([BOOK_ACT], [("trip/step-1", "committed")])
+
+
+@pytest.mark.parametrize("resumable", [True, False])
+def test_control_flow_puts_aside_what_can_be_gone_on_with_and_undoes_what_nobody_can(
+    office, settlement, opened, perform, resumable
+):
+    turn, (book, mail) = opened(BOOK, MAIL, resumable=resumable, let_through=(Aside,))
+    perform(turn, book)
+    run_sync(turn.leave(book))
+    run_sync(turn.leave(mail, error=Aside()))
+    undone = [] if resumable else [("unbook", "1")]
+    assert (turn.suspended, turn.is_undone, office.log) == (resumable, not resumable, [BOOK_ACT, *undone])
+    assert states(settlement) == [("trip/step-1", "open" if resumable else "aborted")]
+
+
+@pytest.fixture
+def asked(office, settlement):
+    """Run a turn that is split where it waits for a person's answer."""
+    settlement.declare("pay", "irreversible", scope="pay:/{to}", approve=True)
+
+    def ask(*_asked):
+        raise Aside
+
+    def asked(*issued):
+        options = {"resumable": True, "let_through": (Aside,), "park": "split"}
+        turn = run_sync(open_turn(settlement, "trip/step-1", run="trip", **options))
+        for place in run_sync(turn.place_all(office.calls(settlement, *issued))):
+            run, aside = partial(office.act, place.tool, *place.arguments.values()), None
+            try:
+                run_sync(turn.perform(place, run, place.arguments, ask=ask, may_wait=False))
+            except Aside as error:
+                aside = error
+            run_sync(turn.leave(place, error=aside))
+        return turn
+
+    return asked
+
+
+def test_what_one_question_keeps_waiting_is_split_off_and_the_rest_of_the_turn_commits(office, settlement, asked):
+    turn = asked(BOOK, ("pay", {"to": "ada"}))
+    whole, part = sorted(states(settlement))
+    assert (turn.suspended, office.log, whole) == (True, [BOOK_ACT], ("trip/step-1", "committed"))
+    assert part[1] == "open"
+
+
+def test_what_a_call_did_before_its_turn_was_put_aside_stands_when_it_is_answered_elsewhere(
+    office, settlement, opened, perform
+):
+    aside = {"resumable": True, "let_through": (Aside,)}
+    turn, (book, mail) = opened(BOOK, MAIL, **aside)
+    perform(turn, book)
+    run_sync(turn.leave(book))
+    run_sync(turn.leave(mail, error=Aside()))
+    turn, (book, mail) = opened(BOOK, MAIL, **aside)
+    turn.absent(book)
+    perform(turn, mail, may_wait=False)
+    run_sync(turn.leave(mail))
+    assert (office.log, states(settlement)) == ([BOOK_ACT, MAIL_ACT], [("trip/step-1", "committed")])
+
+
 # ---- what became of calls that were answered before their turn had settled
 
 
@@ -132,3 +205,18 @@ def test_of_calls_that_were_undone_since_it_is_told_why(office, settlement, open
         keys[1]: Since("mail", "never left: mail was held, and dropped because post failed: no stamps"),
     }
     assert office.log == [BOOK_ACT, ("unbook", "1")]
+
+
+def test_of_a_call_that_a_person_went_back_over_it_is_told_that_it_was_undone(office, settlement, opened, perform):
+    turn, (book, post) = opened(BOOK, ("post", {"to": "x"}))
+    perform(turn, book)
+    run_sync(turn.leave(book))
+    perform(turn, post)
+    run_sync(turn.leave(post))
+    keys = [turn.acting(place).key for place in (book, post)]
+    assert since_answered(settlement, keys) == {keys[0]: Since("book"), keys[1]: Since("post")}
+
+    settlement.rewind("trip/step-1", by="ops", note="a mistake", dry_run=False)
+    told = since_answered(settlement, keys)
+    assert office.log == [BOOK_ACT, ("post", "x"), ("unbook", "1")]
+    assert told[keys[0]].told.startswith("undone: book had succeeded, and was undone because ")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import weakref
 
 import pytest
@@ -239,6 +240,16 @@ async def test_control_flow_of_the_framework_puts_the_turn_aside_and_it_is_gone_
     assert await office.play(begin()) == ["book 1", "post bank"]
     assert office.log == [("book", "1"), ("post", "bank")]  # booked once
     assert outcomes(settlement) == [("trip/0", "committed", [("book", "confirmed"), ("post", "confirmed")])]
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_call_acts_on_what_its_framework_makes_of_the_models_arguments(office, settlement, job, waits):
+    call = Call("book", {"room": "the best"}, settlement.declared("book"), given={"room": "7"})
+    turn = job.work().turn([call])
+    run_sync(turn.perform(0, lambda: office.book("7"), waits=waits))
+    [recorded] = settlement.transactions()
+    [effect] = recorded.effects
+    assert (json.loads(effect.row.scopes), json.loads(effect.row.arguments)) == (["room:/7"], {"room": "the best"})
 
 
 async def test_single_calls_whose_lives_overlap_act_in_the_order_in_which_they_were_entered(office, settlement, job):
@@ -684,6 +695,7 @@ async def test_a_turn_that_is_abandoned_while_it_waits_for_the_one_before_it_act
 
     assert "nothing was run" in told
     assert (office.log, turn.settled, host_of(settlement).protocol.live) == ([], True, {})
+    assert [name for name, _, _ in outcomes(settlement)] == ["trip-42/0"]  # that of the one before it: none was begun
 
 
 async def test_a_call_that_comes_when_its_turn_was_abandoned_is_told_that_it_is_over(office, settlement, job):
