@@ -7,6 +7,7 @@ import difflib
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 from cosmic_ray import plugins
@@ -35,7 +36,7 @@ class Mutant:
         if changed is None or changed == source:
             return None
         try:
-            same = ast.dump(ast.parse(changed)) == ast.dump(ast.parse(source))
+            same = _run_by(compile(changed, self.file, "exec")) == _run_by(compile(source, self.file, "exec"))
         except (SyntaxError, ValueError):
             return None
         return None if same else str(changed)
@@ -51,6 +52,13 @@ class Mutant:
             end_pos=end,
         )
         return WorkItem.single(self.id, spec)
+
+
+def _run_by(code: CodeType) -> tuple[Any, ...]:
+    """Return what the interpreter runs of a program: a `return None` at the end of a function is there either way."""
+    held = tuple(_run_by(each) if isinstance(each, CodeType) else (type(each), repr(each)) for each in code.co_consts)
+    names = code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars
+    return code.co_name, code.co_flags, code.co_argcount, code.co_code, code.co_exceptiontable, names, held
 
 
 def mutants_of(root: Path, file: str) -> list[Mutant]:

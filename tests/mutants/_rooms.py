@@ -65,7 +65,8 @@ ROOMS = (
         "protocol", "_protocol/*.py _protocol/rules/*.py _model/guards.py",
         "test_protocol.py test_claims.py test_index.py test_states.py test_line.py test_refine.py test_early_reads.py"
         " test_guards.py test_plans.py test_freshness.py test_tool_registry.py test_transaction.py test_holding.py"
-        " test_nesting.py test_replica.py test_queries.py test_commands.py test_shared_stores.py",
+        " test_nesting.py test_replica.py test_queries.py test_commands.py test_plainly.py test_shared_stores.py"
+        " test_refusals.py test_ties.py test_order_times.py history/test_engine.py",
     ),
     _core(
         "driver",

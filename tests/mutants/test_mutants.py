@@ -359,6 +359,12 @@ def test_no_mutant_is_made_of_what_no_program_runs(toy):
     assert changes(toy) == []
 
 
+def test_what_the_interpreter_runs_alike_is_no_mutant(tmp_path):
+    source = "def found(x):\n    if x:\n        return 1\n    return None\n"
+    (tmp_path / "toy.py").write_text(source)
+    assert [each.code(source) for each in mutants_of(tmp_path, "toy.py") if each.where[0][0] == 4] == [None]
+
+
 def test_what_the_tool_cannot_change_is_no_mutant(toy):
     toy.write("core/toy/limits.py", "try:\n    f()\nexcept (socket.error, ValueError):\n    g()\n")
     assert ("except (socket.error, ValueError):", "except (socket.error, CosmicRayTestingException):") in changes(toy)
