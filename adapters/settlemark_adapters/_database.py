@@ -32,7 +32,7 @@ class DatabaseUnavailable(RuntimeError):
 
 
 class DatabaseLocked(DatabaseUnavailable):
-    """Another is writing to the SQLite file just now: nothing was done."""
+    """Another program is writing to the SQLite file just now: nothing was done."""
 
 
 class DatabaseRefused(ValueError):

@@ -29,7 +29,7 @@ class GitFault(GitError):
 
 
 class Conflict(GitFault):
-    """Others have changed the same lines of the branch meanwhile. Attributes: `branch`, `paths`."""
+    """Other writers have changed the same lines of the branch meanwhile. Attributes: `branch`, `paths`."""
 
 
 class WorkTreeInTheWay(GitFault):
