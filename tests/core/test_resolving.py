@@ -773,3 +773,14 @@ def test_recover_asks_once_about_what_is_in_doubt_and_undoes_what_came_too_late(
     assert settlement.recover().undone == ["trip#1/mend/0"]
     assert desk.acts == ["cancel a 1 trip#1/0"]
     assert (told(settlement), settlement.recover().undone) == (("undone", "clean"), [])
+
+
+def test_residue_that_an_operator_has_dealt_with_is_nobodys_to_look_at_any_more(settlement, tools):
+    with pytest.raises(Boom), settlement.transaction("trip") as tx:
+        tx.call(tools.book_with_fee, room="a")
+        raise Boom
+    (left,) = settlement.residue()
+    settlement.resolve(left, "dealt_with", by="ada")
+    assert settlement.residue() == []
+    (recorded,) = settlement.transactions()
+    assert [(effect.tag, effect.said_by) for effect in recorded.effects] == [(Tag.UNRESOLVED, "ada")]
