@@ -6,7 +6,7 @@ Replicas copy the log, and lag. Two replicas may show different values of one ch
 (A4); pinned to the primary, which is the default, they cannot. Source: the anomaly paper, section 4.12, whose theorem
 holds here: two reads of the primary at one version give one value, and the versions a pinned reader sees never go back.
 
-A channel ends with its process. In the state of a LangGraph graph `settlemark_langgraph.reducers.latest_by_version`
+A channel ends with its process. In the state of a LangGraph graph `settlemark_langgraph.channels.latest_by_version`
 keeps the same rule; in memory that lasts, `settlemark_adapters.store.Store` does, with `expected_version=`.
 
 >>> plan = VersionedChannel("plan")

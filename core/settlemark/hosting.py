@@ -7,8 +7,8 @@ A shim stands on `settlemark.agents`; this module is for what is particular to a
   out in a thread, `run_async` in an event loop, `end_async` also when the task is being cancelled; `in_thread`,
   `in_event_loop`, `running_loop`, `Patience`, `uninterrupted`, `to_its_end`; `Once`.
 - *Parts of a transaction*: `Turn` (an order that several turns keep), `Part`, `Attempt`, `Inside`.
-- *A person's answer*: `Approver`, `approval_of`, `approve`, `edit`, `reject`, `questions`; `Park`, `is_parked`.
-- *Candidates*: `Choice`, `MARK`, `chosen_in`, `is_left`, `is_undone`.
+- *A person's answer*: `Approver`, `approval_of`, `approve`, `edit`, `reject`, `questions`; `Park`.
+- *Candidates*: `Choice`, `MARK`, `chosen_in`.
 - *A settlement's workings*: `host_of(settlement)` is its `Host`: the engine (`driver`), the `ledger`, the `protocol`
   (for reading), the `tools` (a `Toolbox`), and programs that begin transactions and choices.
 - *Declarations*: `declare`, `bear`, `declaration_of`, `declared_as`, `Handler`, `EffectName`, `HELD_CLASSES`, `escape`.
@@ -53,13 +53,11 @@ from settlemark._model.scope import escape
 from settlemark._observe.logs import quote_of
 from settlemark._protocol.holdings import Ticket, fire
 from settlemark._protocol.protocol import Protocol
-from settlemark._protocol.refusals import rewound
 from settlemark._protocol.states import Reason
-from settlemark._report.questions import is_parked, questions
+from settlemark._report.questions import questions
 from settlemark._report.sentences import account, residue_values, said_values
-from settlemark._report.verdicts import is_rewound
 from settlemark._runtime.aio import Patience, end_async, run_async, to_its_end, uninterrupted
-from settlemark._runtime.choice import MARK, Choice, chosen_in, is_left, is_undone
+from settlemark._runtime.choice import MARK, Choice, chosen_in
 from settlemark._runtime.driver import Driver
 from settlemark._runtime.sync import run_sync
 from settlemark._runtime.threads import in_thread
@@ -116,10 +114,6 @@ __all__ = [
     "in_event_loop",
     "in_thread",
     "in_words",
-    "is_left",
-    "is_parked",
-    "is_rewound",
-    "is_undone",
     "joined",
     "json_text",
     "kind_of",
@@ -131,7 +125,6 @@ __all__ = [
     "quote_of",
     "reject",
     "residue_values",
-    "rewound",
     "run_async",
     "run_sync",
     "running_loop",

@@ -17,7 +17,7 @@ from settlemark.agents import Since, since_answered
 from settlemark.hosting import in_event_loop, run_sync
 from settlemark_langgraph._acknowledged import key_of, unmarked
 from settlemark_langgraph._messages import answer_from, told
-from settlemark_langgraph._superstep import Superstep
+from settlemark_langgraph._supersteps.superstep import Superstep
 
 
 def corrections(messages: Iterable[Any], settlement: Settlement) -> list[Any]:

@@ -30,7 +30,7 @@ def frontier(runtime: ToolRuntime[Any, Any], scope: str) -> int:
             "frontier(runtime, …) is for tools that a SequencedToolNode, or an agent with SettlementMiddleware, calls:"
             " this one was called by neither"
         )
-    return seated.invocation.turn.settlement.frontier(scope)
+    return seated.turn.settlement.frontier(scope)
 
 
 __all__ = ["frontier"]

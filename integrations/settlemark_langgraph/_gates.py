@@ -27,7 +27,7 @@ from pydantic import ValidationError
 from settlemark import Gate, UsageError
 from settlemark.hosting import in_words
 from settlemark_langgraph._arguments import as_given
-from settlemark_langgraph._superstep import begun_with_an_answer
+from settlemark_langgraph._supersteps.superstep import begun_with_an_answer
 
 _SCRATCHPAD = "__pregel_scratchpad"
 OWN_QUESTION = "asked a question of its own"

@@ -6,6 +6,7 @@ import itertools
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
+from weakref import WeakKeyDictionary
 
 from langchain_core.messages import ToolCall
 
@@ -21,6 +22,7 @@ class Memory:
 
     def __init__(self) -> None:
         self.settlement = Settlement("memory:", on_failure="continue", wait=NO_DEADLINE, payloads=Payloads(retain=KEPT))
+        self._tasks: WeakKeyDictionary[OpenTurn, str] = WeakKeyDictionary()
         self._failed: OrderedDict[str, OpenTurn] = OrderedDict()
         self._numbers = itertools.count()
         self._lock = threading.Lock()
@@ -38,8 +40,14 @@ class Memory:
             left = self._failed.pop(task, None)
             return left.name if left is not None and left.is_left else f"{next(self._numbers)}"
 
-    def keep(self, task: str | None, turn: OpenTurn) -> None:
+    def know(self, turn: OpenTurn, task: str | None) -> None:
+        """Take note of the task whose invocation a turn is."""
+        if task is not None:
+            self._tasks[turn] = task
+
+    def keep(self, turn: OpenTurn) -> None:
         """Remember a failed invocation, and forget the oldest that nobody came back to."""
+        task = self._tasks.get(turn)
         if task is None or not turn.suspended:
             return
         with self._lock:

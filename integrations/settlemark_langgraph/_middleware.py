@@ -16,16 +16,16 @@ from langgraph.types import Command
 
 from settlemark import Settlement, UsageError
 from settlemark.agents import TRIES
-from settlemark.hosting import Order, Park, Program, checked_order, end_async, in_thread, run_async, run_sync
-from settlemark_langgraph._boundaries import Settle, refuse_bad_park, refuse_bad_settle
-from settlemark_langgraph._candidate_names import Candidate, label_of
-from settlemark_langgraph._candidates import checked_candidate
+from settlemark.hosting import Order, Park, Program, end_async, in_thread, run_async, run_sync
+from settlemark_langgraph._candidates.names import Candidate
 from settlemark_langgraph._corrections import corrections
-from settlemark_langgraph._declarations import Declared, NodeDeclarations
+from settlemark_langgraph._declarations import Declared
 from settlemark_langgraph._messages import messages_in
-from settlemark_langgraph._opening import Arrival, Opener
+from settlemark_langgraph._opening import Opener, Options
+from settlemark_langgraph._seated import Arrival
 from settlemark_langgraph._settled_tool import settled
-from settlemark_langgraph._superstep import Superstep
+from settlemark_langgraph._supersteps.boundaries import Settle
+from settlemark_langgraph._supersteps.superstep import Superstep
 from settlemark_langgraph._turns import Turns
 from settlemark_langgraph._visit import Visit
 
@@ -72,17 +72,11 @@ class SettlementMiddleware(AgentMiddleware[Any, Any, Any]):
         candidate: Candidate | None = None,
     ) -> None:
         super().__init__()
-        if not isinstance(cast("object", settlement), Settlement):
-            raise UsageError(f"settlement={settlement!r} is no Settlement: pass SettlementMiddleware(Settlement(url))")
-        refuse_bad_settle(settle, settles=True)
-        refuse_bad_park(park, settle)
-        self._candidate = checked_candidate(candidate, settlement, settle=settle, park=park)
-        checked_order(order)
+        if cast("object", settlement) is None:
+            raise UsageError("settlement=None is no Settlement: pass SettlementMiddleware(Settlement(url))")
         self._settlement = settlement
-        self._declarations = NodeDeclarations(settlement, None, effects or {}, settles=True)
-        self._turns = Turns(
-            Opener(settlement, None, self._declarations, order=order, settle=settle, park=park, may_touch=may_touch)
-        )
+        self._opener = Opener(settlement, None, effects, Options(order, settle, park, may_touch, candidate))
+        self._turns = Turns(self._opener)
 
     # ---- calls
 
@@ -96,12 +90,9 @@ class SettlementMiddleware(AgentMiddleware[Any, Any, Any]):
             except BaseException as error:
                 seated.error = error
             try:
-                run_sync(visit.leave(seated))
+                run_sync(seated.leave())
                 if not visit.lost_race:
-                    seated.answered()
-                    visit.raise_what_escaped()
-                    visit.tell(request.runtime.stream_writer)
-                    return cast("Answer", visit.answer_to(seated))
+                    return cast("Answer", visit.answered(seated, request.runtime.stream_writer))
             except BaseException as error:
                 run_sync(visit.abandon(error))
                 raise
@@ -119,12 +110,9 @@ class SettlementMiddleware(AgentMiddleware[Any, Any, Any]):
             except BaseException as error:
                 seated.error = error
             try:
-                await run_async(visit.leave(seated))
+                await run_async(seated.leave())
                 if not visit.lost_race:
-                    seated.answered()
-                    visit.raise_what_escaped()
-                    visit.tell(request.runtime.stream_writer)
-                    return cast("Answer", visit.answer_to(seated))
+                    return cast("Answer", visit.answered(seated, request.runtime.stream_writer))
             except BaseException as error:
                 await end_async(visit.abandon(error))
                 raise
@@ -132,17 +120,9 @@ class SettlementMiddleware(AgentMiddleware[Any, Any, Any]):
 
     def _visit(self, request: ToolCallRequest, *, last: bool, threads: bool) -> Program[Visit]:
         runtime = request.runtime
-        self._declarations.learn({tool.name: tool for tool in runtime.tools})
-        candidate = None if self._candidate is None else label_of(self._candidate, request.state)
-        arrival = Arrival(
-            runtime,
-            runtime.config,
-            messages_in(request.state),
-            raises=False,
-            last=last,
-            threads=threads,
-            candidate=candidate,
-        )
+        self._opener.declarations.learn({tool.name: tool for tool in runtime.tools})
+        messages = messages_in(request.state)
+        arrival = Arrival(runtime, runtime.config, request.state, messages, raises=False, last=last, threads=threads)
         return self._turns.visit([request.tool_call], arrival, sent=True)
 
     # ---- what became of calls that were acknowledged

@@ -5,69 +5,54 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import get_args
 
 from langchain_core.messages import ToolCall
-from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool
 from langgraph.errors import GraphInterrupt
 
-from settlemark import EffectClass, Settlement
-from settlemark.agents import Call, OpenTurn, PlacedCall, open_turn
+from settlemark import EffectClass, Settlement, UsageError
+from settlemark.agents import Call, Opened, OpenTurn, open_turn, refuse_bad_options
 from settlemark.hosting import Order, Park, Program, Turn, host_of
 from settlemark_langgraph._arguments import before_injection
-from settlemark_langgraph._boundaries import Settle, boundaries_of
-from settlemark_langgraph._candidates import candidates_of
-from settlemark_langgraph._checkpointer import refuse_without_checkpoints
-from settlemark_langgraph._declarations import NodeDeclarations
-from settlemark_langgraph._identity import Identity, identify
+from settlemark_langgraph._candidates.candidates import candidates_of, check_candidate
+from settlemark_langgraph._candidates.names import Candidate, label_of
+from settlemark_langgraph._declarations import Declared, NodeDeclarations
+from settlemark_langgraph._identity import Identity
 from settlemark_langgraph._memory import Memory
-from settlemark_langgraph._messages import rationale
-from settlemark_langgraph._seated import Invocation, SeatedCall
-from settlemark_langgraph._superstep import Superstep
-
-_DEFAULT_THREADS = min(32, (os.cpu_count() or 1) + 4)
+from settlemark_langgraph._seated import Arrival
+from settlemark_langgraph._supersteps.boundaries import Settle, boundaries_of
+from settlemark_langgraph._supersteps.checkpointer import refuse_without_checkpoints
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
-    """What a run of a node brings along.
+class Options:
+    """How the turns of a node, or of an agent, settle; see `SequencedToolNode`."""
 
-    Attributes:
-        runtime: LangGraph's.
-        config: the node's.
-        messages: the state's, for what the model said when it issued the calls.
-        raises: settlement errors are raised, not told to the model.
-        last: it is not to be tried again when it loses a race.
-        threads: LangGraph runs its tasks in threads.
-        candidate: whose transaction its calls belong to, where somebody is to choose among several.
-    """
+    order: Order
+    settle: Settle
+    park: Park
+    may_touch: str | Sequence[str]
+    candidate: Candidate | None
 
-    runtime: Any
-    config: RunnableConfig
-    messages: Any
-    raises: bool
-    last: bool
-    threads: bool
-    candidate: str | None = None
+    def check(self, settlement: Settlement, *, settles: bool) -> None:
+        """Return when there are such options, and something that settles with them.
 
-    @property
-    def identity(self) -> Identity:
-        """Who it is."""
-        return identify(self.runtime, self.config)
-
-    @property
-    def superstep(self) -> Superstep | None:
-        """The superstep it runs in, where LangGraph tells."""
-        return Superstep.of(self.config)
-
-    @property
-    def room(self) -> float:
-        """How many tasks LangGraph runs at once."""
-        limit = self.config.get("max_concurrency")
-        return limit if limit is not None else _DEFAULT_THREADS if self.threads else float("inf")
+        Raises:
+            UsageError: there are not.
+        """
+        kinds = get_args(Settle)
+        refuse_bad_options(
+            settlement, settle=self.settle, order=self.order, park=self.park, among=kinds, alone=("node", "call")
+        )
+        if self.settle != "node" and not settles:
+            raise UsageError(
+                f"settle={self.settle!r} settles with a settlement only: pass settlement=Settlement(url), too"
+            )
+        if self.candidate is not None:
+            check_candidate(self.candidate, settlement if settles else None, settle=self.settle, park=self.park)
 
 
 class Opener:
@@ -75,32 +60,32 @@ class Opener:
 
     Args:
         settlement: settles them; None for order and deduplication in memory.
-        declarations: of the tools.
-        order: as for `SequencedToolNode`.
-        settle: what settles together; see `Settle`.
-        park: what becomes of a turn that waits for a person's yes; see `SequencedToolNode`.
-        may_touch: scopes that each of them holds before its first call runs.
+        tools: the tools by their names; None where they are told later, by `learn`.
+        effects: what the tools of others do.
+        options: how the turns settle.
+
+    Raises:
+        UsageError: there are no such options. DeclarationError: `effects` contradicts itself.
     """
 
     def __init__(
         self,
-        settlement: Settlement,
-        memory: Memory | None,
-        declarations: NodeDeclarations,
-        *,
-        order: Order,
-        settle: Settle = "node",
-        park: Park = "keep",
-        may_touch: str | Sequence[str] = (),
+        settlement: Settlement | None,
+        tools: Mapping[str, BaseTool] | None,
+        effects: Mapping[str, Declared] | None,
+        options: Options,
     ) -> None:
+        self.memory: Memory | None = None
+        if settlement is None:
+            self.memory = Memory()
+            settlement = self.memory.settlement
+        settles = self.memory is None
+        options.check(settlement, settles=settles)
         self.settlement = settlement
         self._host = host_of(settlement)
-        self.memory = memory
-        self._declarations = declarations
-        self._order: Order = order
-        self._settle: Settle = settle
-        self._park: Park = park
-        self._may_touch = (may_touch,) if isinstance(may_touch, str) else tuple(may_touch)
+        self.declarations = NodeDeclarations(settlement, tools, effects or {}, settles=settles)
+        self._options = options
+        self._may_touch = (options.may_touch,) if isinstance(options.may_touch, str) else tuple(options.may_touch)
 
     def open(
         self,
@@ -110,36 +95,33 @@ class Opener:
         name: str | None,
         *,
         place: int | None = None,
-    ) -> Program[list[SeatedCall]]:
-        """Return a seat for each call, in a transaction of this name; with `settle="call"` each in one of its own.
+    ) -> Program[Opened]:
+        """Return the calls in their places of a transaction of this name; with `settle="call"` each in one of its own.
 
         `place` is the turn's among the tasks of its superstep, where that is not the arriving task's.
         """
-        if self._settle != "call":
-            invocation: Invocation = yield from self._invocation(calls, calls, arrival, identity, name, place=place)
-            return invocation.calls
-        order = self._host.turn(order=self._order, stop_on_failure=False, holds=False)
-        seats: list[SeatedCall] = []
+        if self._options.settle != "call":
+            whole: OpenTurn = yield from self._turn(calls, arrival, identity, name, place=place)
+            return Opened.of(whole)
+        order = self._host.turn(order=self._options.order, stop_on_failure=False, holds=False)
+        turns: list[OpenTurn] = []
         for number, call in enumerate(calls):
             own = replace(identity, ordinal=f"{identity.ordinal}/{number:04d}")
             called = None if name is None else f"{name}/{number}"
-            invocation = yield from self._invocation([call], calls, arrival, own, called, order)
-            seats.extend(invocation.calls)
-        return seats
+            turns.append((yield from self._turn([call], arrival, own, called, order)))
+        return Opened.of(*turns)
 
-    def _invocation(
+    def _turn(
         self,
         calls: Sequence[ToolCall],
-        issued: Sequence[ToolCall],
         arrival: Arrival,
         identity: Identity,
         name: str | None,
         order: Turn | None = None,
         place: int | None = None,
-    ) -> Program[Invocation]:
+    ) -> Program[OpenTurn]:
         memory = self.memory
         task = None if memory is None else memory.task(name, calls)
-        because = rationale(arrival.messages, [call["id"] for call in issued])
         position = within = None
         superstep = arrival.superstep
         if memory is None:
@@ -155,56 +137,54 @@ class Opener:
                 yield from superstep.until_stored()
         if superstep is not None and memory is None and identity.resumable and name is not None:
             yield from boundaries_of(self.settlement).left_behind.undo_in(identity, superstep)
-        if self._settle in ("superstep", "run"):
-            if self._settle == "superstep":
+        if self._options.settle in ("superstep", "run"):
+            if self._options.settle == "superstep":
                 refuse_without_checkpoints(arrival.config, self.settlement)
             boundaries = boundaries_of(self.settlement)
-            within = yield from boundaries.enter(self._settle, identity, superstep, place, self._may_touch)
-        elif arrival.candidate is not None:
+            within = yield from boundaries.enter(self._options.settle, identity, superstep, place, self._may_touch)
+        elif self._options.candidate is not None:
+            label = label_of(self._options.candidate, arrival.state)
             candidates = candidates_of(self.settlement)
-            within = yield from candidates.enter(
-                arrival.candidate, identity, superstep, place, self._may_touch, turn=name
-            )
+            within = yield from candidates.enter(label, identity, superstep, place, self._may_touch, turn=name)
         turn: OpenTurn = yield from open_turn(
             self.settlement,
             name if memory is None else memory.name(task),
             run=identity.run,
             within=within,
             turn=order,
-            order=self._order,
+            order=self._options.order,
             position=position,
             may_touch=self._may_touch,
             undoes=memory is None,
             resumable=identity.resumable if memory is None else task is not None,
             let_through=(GraphInterrupt,),
-            park=self._park,
+            park=self._options.park,
         )
-        limit = arrival.config.get("max_concurrency")
-        invocation = Invocation(turn, because, limit=limit, raises=arrival.raises, last=arrival.last, task=task)
-        placed: list[PlacedCall] = yield from turn.place_all([self._issued(call) for call in calls])
-        invocation.calls += [SeatedCall(invocation, call, place) for call, place in zip(calls, placed, strict=True)]
-        return invocation
+        if memory is not None:
+            memory.know(turn, task)
+        yield from turn.place_all([self._issued(call) for call in calls])
+        return turn
 
     def _issued(self, call: ToolCall) -> Call:
-        given = before_injection(self._declarations.tool(call["name"]), call)
-        return Call(call["name"], call["args"], self._declarations.of(call["name"]), call["id"], given)
+        given = before_injection(self.declarations.tool(call["name"]), call)
+        return Call(call["name"], call["args"], self.declarations.of(call["name"]), call["id"], given)
 
     @property
     def settles_each(self) -> bool:
         """Whether each call settles by itself."""
-        return self._settle == "call"
+        return self._options.settle == "call"
 
-    def again(self, seats: Sequence[SeatedCall], arrival: Arrival, identity: Identity) -> Program[list[SeatedCall]]:
-        """Return new seats for calls that settle by themselves, and have, under the same names."""
-        found: list[SeatedCall] = []
-        for seated in seats:
-            name = seated.invocation.turn.name
-            invocation = yield from self._invocation([seated.call], [seated.call], arrival, identity, name)
-            found.extend(invocation.calls)
-        return found
+    def again(
+        self, calls: Sequence[ToolCall], turns: Sequence[OpenTurn], arrival: Arrival, identity: Identity
+    ) -> Program[Opened]:
+        """Return calls that settle by themselves, and have, in new turns under the same names."""
+        found: list[OpenTurn] = []
+        for call, turn in zip(calls, turns, strict=True):
+            found.append((yield from self._turn([call], arrival, identity, turn.name)))
+        return Opened.of(*found)
 
     def _acts(self, calls: Sequence[ToolCall]) -> bool:
-        return any(self._declarations.of(call["name"]).kind is not EffectClass.READ for call in calls)
+        return any(self.declarations.of(call["name"]).kind is not EffectClass.READ for call in calls)
 
 
-__all__ = ["Arrival", "Opener"]
+__all__ = ["Opener", "Options"]

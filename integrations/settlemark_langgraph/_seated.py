@@ -1,11 +1,13 @@
-"""The calls of one turn of a node, each in its seat: what LangGraph made of a call, beside its place in the turn."""
+"""The calls of one run of a node, each in its seat: what LangGraph made of a call, beside its place in its turn."""
 
 # The stock class leaves the type parameters of `ToolRuntime` open.
 # pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false
 
 from __future__ import annotations
 
+import os
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.messages import ToolCall
@@ -13,54 +15,87 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
 
 from settlemark import Effect
-from settlemark.agents import OpenTurn, PlacedCall
+from settlemark.agents import Placed
 from settlemark.hosting import Program
 from settlemark_langgraph._acknowledged import marked
 from settlemark_langgraph._gates import is_unasked
+from settlemark_langgraph._identity import Identity, identify
 from settlemark_langgraph._messages import failure
+from settlemark_langgraph._supersteps.superstep import Superstep
 
 _ATTRIBUTE = "_settlemark_seat"
+_DEFAULT_THREADS = min(32, (os.cpu_count() or 1) + 4)
 
 
-class Invocation:
-    """A turn of a node: the open turn and its seated calls, in issuance order.
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """What a run of a node brings along.
 
     Attributes:
-        because: what the model said when it issued them.
-        limit: how many tools may work at once; None for as many as there are.
+        runtime: LangGraph's.
+        config: the node's.
+        state: the node's.
+        messages: the state's, for what the model said when it issued the calls.
         raises: settlement errors are raised, not told to the model.
-        last: it is not to be tried again when it loses a race.
-        task: what its retries have in common, where it is remembered in memory only.
-        shared: its calls are tasks of their own.
-        may_wait: each of these tasks can wait until all are over.
+        last: the run is not repeated when it loses a race.
+        threads: LangGraph runs its tasks in threads.
     """
 
-    def __init__(
-        self, turn: OpenTurn, because: str | None, *, limit: int | None, raises: bool, last: bool, task: str | None
-    ) -> None:
-        self.turn = turn
-        self.because = because
-        self.limit = limit
-        self.raises = raises
-        self.last = last
-        self.task = task
-        self.shared = False
-        self.may_wait = True
-        self.calls: list[SeatedCall] = []
-        self.turnstile: AbstractContextManager[Any] = nullcontext()
+    runtime: Any
+    config: RunnableConfig
+    state: Any
+    messages: Any
+    raises: bool
+    last: bool
+    threads: bool
+
+    @property
+    def identity(self) -> Identity:
+        """Who it is."""
+        return identify(self.runtime, self.config)
+
+    @property
+    def superstep(self) -> Superstep | None:
+        """The superstep it runs in, where LangGraph tells."""
+        return Superstep.of(self.config)
+
+    @property
+    def limit(self) -> int | None:
+        """How many tools may work at once; None for as many as there are."""
+        return self.config.get("max_concurrency")
+
+    @property
+    def room(self) -> float:
+        """How many tasks LangGraph runs at once."""
+        return self.limit if self.limit is not None else _DEFAULT_THREADS if self.threads else float("inf")
 
 
 class SeatedCall:
-    """One call of the model and its place in the turn.
+    """One call of the model, and its place in a turn.
+
+    Args:
+        call: as LangGraph has it.
+        placed: the open turn, and the call's place in it.
+        arrival: what its run of the node brought along.
+        because: what the model said when it issued the call.
+        shared: calls of the turn are other tasks' as well.
+        may_wait: the call's task can wait until all calls of the turn are over.
 
     Attributes:
-        cut: its run of the node was cut short.
+        cut: the call's run of the node was cut short.
+        turnstile: entered to run the tool, where not all tools may work at once.
     """
 
-    def __init__(self, invocation: Invocation, call: ToolCall, place: PlacedCall) -> None:
-        self.invocation = invocation
+    def __init__(
+        self, call: ToolCall, placed: Placed, arrival: Arrival, because: str | None, *, shared: bool, may_wait: bool
+    ) -> None:
         self.call = call
-        self.place = place
+        self.turn, self.place = placed
+        self.because = because
+        self.raises = arrival.raises
+        self.shared = shared
+        self.may_wait = may_wait
+        self.turnstile: AbstractContextManager[Any] = nullcontext()
         self.taken = False
         self.cut = False
         self.answer: Any = None
@@ -82,31 +117,33 @@ class SeatedCall:
         return found if isinstance(found, SeatedCall) else None
 
     def leave(self) -> Program[None]:
-        """Tell the turn that this call is over, and how it ended."""
+        """Tell the turn that the call is over, and how it ended; wait for the other tasks' calls, where it can."""
         failed = None if self.error is not None else failure(self.answer)
         if isinstance(self.error, GraphInterrupt):
-            # Who waits for the question of another call has that one's; a middleware may ask in the tool's place.
-            others = (seated for seated in self.invocation.calls if seated is not self)
-            self.asks = self.asks or all(seated.error is not self.error for seated in others)
-        return self.invocation.turn.leave(self.place, failed=failed, error=self.error)
+            # A call that waits for another's question has the other's error; a middleware may ask in a tool's place.
+            others = (call for call in self.turn.calls if call is not self.place)
+            self.asks = self.asks or all(call.control is not self.error for call in others)
+        yield from self.turn.leave(self.place, failed=failed, error=self.error)
+        if self.shared and self.may_wait and self.is_answered:
+            yield from self.turn.finish(self.place)
 
     @property
     def is_answered(self) -> bool:
-        """Whether it has an answer or an error; a cancelled one has neither."""
+        """Whether the call has an answer or an error; a cancelled one has neither."""
         return self.error is None or isinstance(self.error, Exception)
 
     @property
     def effect(self) -> Effect | None:
-        """What acts for it, as far as it came."""
-        return self.invocation.turn.acting(self.place)
+        """What acts for the call, as far as that came."""
+        return self.turn.acting(self.place)
 
     @property
     def only_waits(self) -> bool:
-        """Whether its task waits for the question of another's, and has never asked one itself."""
-        return self.invocation.shared and not self.asks and is_unasked(self.config)
+        """Whether the call's task waits for another task's question, and has never asked one itself."""
+        return self.shared and not self.asks and is_unasked(self.config)
 
     def marked(self) -> Any:
-        """Return its answer, which is not the last word on it; the record will have that."""
+        """Return the answer with a mark: the record will have the last word on the call."""
         effect = self.effect
         return marked(self.answer, effect.key) if effect is not None and effect.key else self.answer
 
@@ -117,4 +154,4 @@ class SeatedCall:
         return self.answer
 
 
-__all__ = ["Invocation", "SeatedCall"]
+__all__ = ["Arrival", "SeatedCall"]

@@ -11,19 +11,20 @@ in its place), or that was over in an earlier process, is taken for answered: no
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from langchain_core.messages import ToolCall
 
 from settlemark import UsageError
-from settlemark.agents import Roll
-from settlemark.hosting import Once, Program
+from settlemark.agents import Gathering, Opened, Placed
+from settlemark.hosting import Program
 from settlemark_langgraph._identity import Identity
-from settlemark_langgraph._opening import Arrival, Opener
-from settlemark_langgraph._seated import SeatedCall
-from settlemark_langgraph._superstep import Superstep, Task
+from settlemark_langgraph._opening import Opener
+from settlemark_langgraph._seated import Arrival
+from settlemark_langgraph._supersteps.superstep import Superstep, Task
 from settlemark_langgraph._visit import Visit
 
 
@@ -37,27 +38,26 @@ class SharedTurn:
         self._name = name
         self._settle_unattended = settle_unattended
         self._superstep = superstep
-        self._tasks = [(task, calls_in(task.given)) for task in superstep.tasks(superstep.own.node)]
-        self._seats: dict[str, list[SeatedCall]] = {}
-        self._unseen = [task for task, _ in self._tasks]  # nobody has seen them come yet, nor waits for their end
+        self._tasks = superstep.tasks(superstep.own.node)
+        self._calls = [call for task in self._tasks for call in calls_in(task.given)]
+        numbers = itertools.count()
+        self._places = {task.id: [next(numbers) for _ in calls_in(task.given)] for task in self._tasks}
+        self._gathering = Gathering(name, len(self._calls), self._look)
+        self._visits: dict[str, Visit] = {}
+        self._unseen = self._tasks  # nobody has seen them come yet, nor waits for their end
         self._looking = 0
-        self._roll = Roll(task.id for task, _ in self._tasks)
-        self._once: Once[list[SeatedCall]] = Once(name)
         self._lock = threading.Lock()
         self.loop = superstep.loop
 
     @property
     def is_past(self) -> bool:
         """Whether it is settled, or could not be opened: whoever comes now enters its name anew."""
-        seats: list[SeatedCall] | None = self._once.value
-        settled = seats is not None and all(seated.invocation.turn.settled for seated in seats)
-        return settled or self._once.failed is not None
+        return self._gathering.is_over
 
     @property
     def abandoned(self) -> bool:
         """Whether it was cut short, and undone for that."""
-        seats: list[SeatedCall] | None = self._once.value
-        return seats is not None and any(seated.invocation.turn.abandoned for seated in seats)
+        return self._gathering.abandoned
 
     def is_past_for(self, superstep: Superstep) -> bool:
         """Whether a task enters its name anew: of a turn that was abandoned only the one that was cut short may.
@@ -66,19 +66,12 @@ class SharedTurn:
         """
         if not (self.abandoned and self.loop == superstep.loop):
             return self.is_past
-        return self.is_past and any(seated.cut for seated in self._seats.get(superstep.own.id, ()))
+        visit = self._visits.get(superstep.own.id)
+        return self.is_past and visit is not None and any(seated.cut for seated in visit.calls)
 
-    def _open(self, arrival: Arrival, identity: Identity) -> Program[list[SeatedCall]]:
-        calls = [call for _, found in self._tasks for call in found]
-        place = self._superstep.index_of(self._tasks[0][0])
-        seats: list[SeatedCall] = yield from self._opener.open(calls, arrival, identity, self._name, place=place)
-        for seated in seats:
-            seated.invocation.shared = True
-            seated.invocation.may_wait = arrival.room >= self._superstep.size
-            seated.invocation.turn.look_with(self._look)
-        rest = iter(seats)
-        self._seats = {task.id: [next(rest) for _ in found] for task, found in self._tasks}
-        return seats
+    def _begin(self, arrival: Arrival, identity: Identity) -> Program[Opened]:
+        place = self._superstep.index_of(self._tasks[0])
+        return self._opener.open(self._calls, arrival, identity, self._name, place=place)
 
     def arrive(
         self, calls: Sequence[ToolCall], superstep: Superstep, arrival: Arrival, identity: Identity
@@ -89,72 +82,74 @@ class SharedTurn:
             Refused: it was abandoned, and this task was answered.
             BaseException: it could not be opened, by whoever came first.
         """
-        everyone: list[SeatedCall] = yield from self._once.get(lambda: self._open(arrival, identity))
-        own = superstep.own
-        seats = self._seats.get(own.id, [])
-        if not self._roll.arrive(own.id) or len(seats) != len(calls):
-            return (yield from self._again(seats or everyone, arrival, identity))
-        for seated, call in zip(seats, calls, strict=True):
-            seated.call = call
+        opened = yield from self._gathering.open(lambda: self._begin(arrival, identity))
+        own = self._places.get(superstep.own.id, [])
+        may_wait = arrival.room >= self._superstep.size
+        awaited = [self._gathering.roll.arrive(place) for place in own]
+        placed = [opened.calls[place] for place in own]
+        if len(own) != len(calls) or not all(awaited):
+            turns = [turn for turn, _ in placed]
+            if turns and self._opener.settles_each and all(turn.settled for turn in turns):
+                again: Opened = yield from self._opener.again(calls, turns, arrival, identity)
+                return Visit(calls, again.calls.values(), arrival)
+            yield from self._over(placed or opened.calls.values(), may_wait=may_wait)
+            return None
+        self._visits[superstep.own.id] = visit = Visit(calls, placed, arrival, shared=True, may_wait=may_wait)
         self._look()
-        return Visit(seats)
+        return visit
 
-    def _again(self, seats: list[SeatedCall], arrival: Arrival, identity: Identity) -> Program[Visit | None]:
-        """Do as `arrive` for what comes again: something calls it that does not know of the others, as a retry does.
+    @staticmethod
+    def _over(placed: Iterable[Placed], *, may_wait: bool) -> Program[None]:
+        """Wait until the turn is over, for a task that comes again: what repeats it, as a retry, knows of no other.
 
-        The turn is over first; with `settle="call"` there is nothing to wait for.
+        Raises:
+            UsageError: it cannot wait. Refused: the turn was abandoned, and the task was answered.
         """
-        if self._opener.settles_each and all(seated.invocation.turn.settled for seated in seats):
-            return Visit((yield from self._opener.again(seats, arrival, identity)))
-        if not all(seated.invocation.may_wait for seated in seats):
-            names = ", ".join(seated.call["name"] for seated in seats)
+        if not may_wait:
+            names = ", ".join(call.tool for _, call in placed)
             raise UsageError(
                 f"{names} was called again before the other calls of its turn are over, and too few tasks run at once"
                 " to wait for them: nothing was run; put what retries behind SettlementMiddleware, or raise"
                 " max_concurrency"
             )
-        for seated in seats:
-            yield from seated.invocation.turn.finish(seated.place)
-            seated.invocation.turn.refuse_late(seated.place)
-        return None
+        for turn, call in placed:
+            yield from turn.finish(call)
+            turn.refuse_late(call)
 
     def finish(self) -> Program[None]:
         """Wait until it is settled, all its tasks being over."""
-        seats: list[SeatedCall] | None = self._once.value
-        for seated in seats or ():
-            yield from seated.invocation.turn.finish(seated.place)
+        return self._gathering.finish()
 
     def _look(self) -> float | None:
         """Find tasks that are over without having come; return the seconds after which to look again, or None."""
-        if self._once.value is None:
+        if self._gathering.opened is None:
             return None
         with self._lock:
             if not (self._unseen or self._looking):
                 return None
-            missing = self._roll.missing
-            unseen, self._unseen = [task for task in self._unseen if task.id in missing], []
+            missing = set(self._gathering.roll.missing)
+            unseen, self._unseen = [t for t in self._unseen if missing.intersection(self._places[t.id])], []
             self._looking += 1
         try:
             unseen = self._superstep.watch(unseen, self._take_for_answered)
         finally:
             with self._lock:
                 self._looking -= 1
-                self._unseen += unseen
+                self._unseen = [*self._unseen, *unseen]
         # What another thread looks at just now may turn out to be unknown still.
         return self._superstep.pause if self._unseen or self._looking else None
 
     def _take_for_answered(self, task: Task, dropped: bool) -> None:
-        if not self._roll.give_up(task.id):
-            return
-        for seated in self._seats[task.id]:
-            turn = seated.invocation.turn
+        opened = self._gathering.opened
+        assert opened is not None, "nobody looks before"
+        for place in self._places[task.id]:
+            turn, call = opened.calls[place]
             if dropped and turn.undoes:
                 # Its tool would have run: without it the turn is half of what the model asked for.
-                self._settle_unattended(turn.abandon(asyncio.CancelledError()))
-                continue
-            turn.absent(seated.place)
-            if turn.unattended:
-                self._settle_unattended(turn.finish(seated.place))
+                if place in self._gathering.roll.missing:
+                    self._settle_unattended(turn.abandon(asyncio.CancelledError()))
+            elif self._gathering.give_up(place) and turn.unattended:
+                self._settle_unattended(turn.finish(call))
 
 
 def calls_in(given: Any) -> list[ToolCall]:

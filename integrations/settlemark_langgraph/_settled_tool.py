@@ -45,8 +45,8 @@ class SettledTool:
         self._tool = tool
         self._seated = seated
         self._arguments = call["args"]
-        self._settles = seated.invocation.turn.undoes
-        self._may_wait = seated.invocation.may_wait
+        self._settles = seated.turn.undoes
+        self._may_wait = seated.may_wait
         seated.queued = None
 
     @property  # type: ignore[misc] # it is only read
@@ -67,7 +67,7 @@ class SettledTool:
             return given.invoke({**call, "args": self._arguments}, config)
 
         def work(call: Any, config: RunnableConfig) -> Any:
-            with self._seated.invocation.turnstile:
+            with self._seated.turnstile:
                 return self._tool.invoke(apart(call, self._arguments), config)
 
         def run(call: Any) -> Any:
@@ -161,20 +161,20 @@ class SettledTool:
     def _program(
         self, run: Any, call: Any, given: Mapping[str, Any] | None, ask: Callable[[Gate], Any], *, may_wait: bool
     ) -> Program[Any]:
-        invocation = self._seated.invocation
+        seated = self._seated
 
         def remake(arguments: Mapping[str, Any]) -> tuple[Any, Mapping[str, Any] | None]:
             made, taken = edited(self._tool, call, arguments, self._arguments)
             return partial(run, made), taken
 
-        return invocation.turn.perform(
-            self._seated.place,
+        return seated.turn.perform(
+            seated.place,
             partial(run, apart(call, self._arguments)),
             self._arguments,
             given=given,
-            because=invocation.because,
+            because=seated.because,
             pack=plain,
-            unpack=partial(answer_from, call=self._seated.call),
+            unpack=partial(answer_from, call=seated.call),
             ask=ask,
             remake=remake,
             may_wait=may_wait,
@@ -188,7 +188,7 @@ class SettledTool:
         except _ErrorAnswer as error:
             ended.append(error.answer)
         except TOLD as error:
-            if self._seated.invocation.raises:
+            if self._seated.raises:
                 raise
             ended.append(told(self._seated.call, words(error)))
 

@@ -18,18 +18,16 @@ from langgraph.prebuilt.tool_node import AsyncToolCallWrapper, ToolCallRequest, 
 from langgraph.runtime import Runtime
 from typing_extensions import Unpack
 
-from settlemark import InternalError, Settlement, UsageError
+from settlemark import InternalError, Settlement
 from settlemark.agents import TRIES
-from settlemark.hosting import Order, Park, checked_order, end_async, run_async, run_sync
-from settlemark_langgraph._boundaries import Settle, refuse_bad_park, refuse_bad_settle
-from settlemark_langgraph._candidate_names import Candidate, label_of
-from settlemark_langgraph._candidates import checked_candidate
-from settlemark_langgraph._declarations import Declared, NodeDeclarations
-from settlemark_langgraph._memory import Memory
+from settlemark.hosting import Order, Park, end_async, run_async, run_sync
+from settlemark_langgraph._candidates.names import Candidate
+from settlemark_langgraph._declarations import Declared
 from settlemark_langgraph._messages import messages_in
-from settlemark_langgraph._opening import Arrival, Opener
-from settlemark_langgraph._seated import SeatedCall
+from settlemark_langgraph._opening import Opener, Options
+from settlemark_langgraph._seated import Arrival, SeatedCall
 from settlemark_langgraph._settled_tool import settled
+from settlemark_langgraph._supersteps.boundaries import Settle
 from settlemark_langgraph._turns import Turns
 from settlemark_langgraph._visit import Visit
 
@@ -105,19 +103,9 @@ class SequencedToolNode(ToolNode):
         candidate: Candidate | None = None,
         **stock: Unpack[StockOptions],
     ) -> None:
-        if not isinstance(cast("object", settlement), Settlement | None):
-            raise UsageError(f"settlement={settlement!r} is no Settlement: pass settlement=Settlement(url)")
-        refuse_bad_settle(settle, settles=settlement is not None)
-        refuse_bad_park(park, settle)
-        self._candidate = checked_candidate(candidate, settlement, settle=settle, park=park)
-        checked_order(order)
         super().__init__(tools, **stock)
-        memory = Memory() if settlement is None else None
-        settles = settlement or cast("Memory", memory).settlement
-        declarations = NodeDeclarations(settles, self.tools_by_name, effects or {}, settles=memory is None)
-        self._turns = Turns(
-            Opener(settles, memory, declarations, order=order, settle=settle, park=park, may_touch=may_touch)
-        )
+        options = Options(order, settle, park, may_touch, candidate)
+        self._turns = Turns(Opener(settlement, self.tools_by_name, effects, options))
 
     # ---- one invocation
 
@@ -169,8 +157,7 @@ class SequencedToolNode(ToolNode):
         state: Any = self._extract_state(given, config)
         messages = messages_in(state, self._messages_key)
         raises = self._handle_tool_errors is False
-        candidate = None if self._candidate is None else label_of(self._candidate, state)
-        arrival = Arrival(runtime, config, messages, raises=raises, last=last, threads=threads, candidate=candidate)
+        arrival = Arrival(runtime, config, state, messages, raises=raises, last=last, threads=threads)
         return self._turns.visit(calls, arrival, sent=kind == "tool_calls")
 
     # ---- one call of it
@@ -183,7 +170,7 @@ class SequencedToolNode(ToolNode):
             seated.answer = super()._run_one(call, input_type, tool_runtime)
         except BaseException as error:
             seated.error = error
-        run_sync(_visited().leave(seated))
+        run_sync(seated.leave())
         return seated.answered()
 
     async def _arun_one(self, call: ToolCall, input_type: InputType, tool_runtime: ToolRuntime[Any, Any]) -> Answer:
@@ -195,7 +182,7 @@ class SequencedToolNode(ToolNode):
             seated.answer = await super()._arun_one(call, input_type, tool_runtime)
         except BaseException as error:
             seated.error = error
-        await run_async(_visited().leave(seated))
+        await run_async(seated.leave())
         return seated.answered()
 
     def _execute_tool_sync(self, request: ToolCallRequest, input_type: InputType, config: RunnableConfig) -> Answer:

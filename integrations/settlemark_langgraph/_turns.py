@@ -12,11 +12,13 @@ from typing import Any
 
 from langchain_core.messages import ToolCall
 
+from settlemark.agents import Opened
 from settlemark.hosting import Program, host_of, run_async, run_sync, running_loop
 from settlemark_langgraph._messages import left_behind
-from settlemark_langgraph._opening import Arrival, Opener
+from settlemark_langgraph._opening import Opener
+from settlemark_langgraph._seated import Arrival
 from settlemark_langgraph._sends import SharedTurn, calls_in
-from settlemark_langgraph._superstep import Superstep
+from settlemark_langgraph._supersteps.superstep import Superstep
 from settlemark_langgraph._visit import Visit
 
 
@@ -41,7 +43,8 @@ class Turns:
         if sent and superstep is None:
             self._warn_of_a_fan_out(calls, arrival)
         identity = arrival.identity
-        return Visit((yield from self._opener.open(calls, arrival, identity, identity.name)))
+        opened: Opened = yield from self._opener.open(calls, arrival, identity, identity.name)
+        return Visit(calls, opened.calls.values(), arrival)
 
     def _join(self, calls: Sequence[ToolCall], superstep: Superstep, arrival: Arrival) -> Program[Visit]:
         identity = arrival.identity
@@ -88,8 +91,8 @@ class Turns:
         """Let go of what a run of a node had of its turn."""
         self._forget_past()
         if self._opener.memory is not None:
-            for invocation in visit.invocations:
-                self._opener.memory.keep(invocation.task, invocation.turn)
+            for turn in visit.turns:
+                self._opener.memory.keep(turn)
 
     def _warn_of_a_fan_out(self, calls: Sequence[ToolCall], arrival: Arrival) -> None:
         others = left_behind(arrival.messages, calls)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
 from langchain_core.messages import ToolCall
@@ -16,20 +16,43 @@ from langgraph.errors import GraphInterrupt
 from langgraph.prebuilt.tool_node import ToolCallRequest
 
 from settlemark import Effect, Queued, SettlemarkError
-from settlemark.agents import words
+from settlemark.agents import Placed, words
 from settlemark.hosting import Program
-from settlemark_langgraph._messages import answer_of, told
-from settlemark_langgraph._seated import SeatedCall
+from settlemark_langgraph._messages import answer_of, rationale, told
+from settlemark_langgraph._seated import Arrival, SeatedCall
 
 
 class Visit:
-    """What one run of a node has of a turn: all its seats, or those of its own task."""
+    """What one run of a node has of a turn: a seat for each of its calls.
 
-    def __init__(self, calls: list[SeatedCall]) -> None:
-        self.calls = calls
-        self.invocations = list(dict.fromkeys(seated.invocation for seated in calls))
+    Args:
+        calls: the run's, in issuance order.
+        placed: their places.
+        arrival: what the run brought along.
+        shared: the turn has calls of other tasks as well.
+        may_wait: the run's task can wait until all calls of the turn are over.
+    """
+
+    def __init__(
+        self,
+        calls: Sequence[ToolCall],
+        placed: Iterable[Placed],
+        arrival: Arrival,
+        *,
+        shared: bool = False,
+        may_wait: bool = True,
+    ) -> None:
+        because = rationale(arrival.messages, [call["id"] for call in calls])
+        self.calls = [
+            SeatedCall(call, place, arrival, because, shared=shared, may_wait=may_wait)
+            for call, place in zip(calls, placed, strict=True)
+        ]
+        self.turns = list(dict.fromkeys(seated.turn for seated in self.calls))
         self.tasks: set[asyncio.Task[Any]] = set()
-        self._limit = self.invocations[0].limit
+        self._shared = shared
+        self._may_wait = may_wait
+        self._last = arrival.last
+        self._limit = arrival.limit
         self._lock = threading.Lock()
 
     def begin(self, request: ToolCallRequest) -> SeatedCall:
@@ -47,15 +70,13 @@ class Visit:
             return config
         if self._limit is not None:
             turnstile = threading.BoundedSemaphore(self._limit)
-            for invocation in self.invocations:
-                invocation.turnstile = turnstile
+            for seated in self.calls:
+                seated.turnstile = turnstile
         return {**config, "max_concurrency": max(len(self.calls), self._limit or 0)}
 
     @property
     def _waits(self) -> bool:
-        return len(self.calls) > 1 and any(
-            invocation.turn.holds or invocation.shared for invocation in self.invocations
-        )
+        return len(self.calls) > 1 and (self._shared or any(turn.holds for turn in self.turns))
 
     def take(self, call: ToolCall, runtime: Any) -> SeatedCall | None:
         """Return the seat of a call that begins; calls with equal ids are told apart by identity."""
@@ -72,39 +93,32 @@ class Visit:
         seated.attach(runtime)
         return seated
 
-    def leave(self, seated: SeatedCall) -> Program[None]:
-        """Tell the turn that a call is over; where others' tasks wait for it, and can, it waits for them, too."""
-        yield from seated.leave()
-        invocation = seated.invocation
-        if invocation.shared and invocation.may_wait and seated.is_answered:
-            yield from invocation.turn.finish(seated.place)
-
     def abandon(self, error: BaseException) -> Program[None]:
         """End what this run of the node has begun: it was cut short.
 
         A turn that it shares with others' tasks goes on when all of its own calls are over: they were told why.
         """
-        for invocation in self.invocations:
-            own = [seated for seated in self.calls if seated.invocation is invocation]
+        for turn in self.turns:
+            own = [seated for seated in self.calls if seated.turn is turn]
             told = isinstance(error, Exception) and all(seated.place.over for seated in own)
-            if not (invocation.shared and told):
+            if not (self._shared and told):
                 for seated in own:
                     seated.cut = True
-                yield from invocation.turn.abandon(error)
+                yield from turn.abandon(error)
 
     @property
     def is_settled(self) -> bool:
         """Whether every call was run in its seat, as far as this run of the node can tell."""
-        return all(invocation.turn.settled or not invocation.may_wait for invocation in self.invocations)
+        return not self._may_wait or all(turn.settled for turn in self.turns)
 
     @property
     def lost_race(self) -> bool:
         """Whether it is to be run again: nothing of it happened."""
-        return any(invocation.turn.lost_race and not invocation.last for invocation in self.invocations)
+        return not self._last and any(turn.lost_race for turn in self.turns)
 
     def answer_to(self, seated: SeatedCall) -> Any:
         """Return a call's answer as far as it is known: what it was told, or what became of it since."""
-        turn, call = seated.invocation.turn, seated.call
+        turn, call = seated.turn, seated.call
         try:
             found = turn.last_word(seated.place, seated.answer if seated.queued is None else Queued(seated.queued))
         except Exception as error:
@@ -113,17 +127,24 @@ class Visit:
             return seated.marked()
         return seated.answer if seated.queued is None else answer_of(found, call)
 
+    def answered(self, seated: SeatedCall, writer: Callable[[Any], object]) -> Any:
+        """Return the answer to a call that is over, and tell the graph's custom stream what became of its effect."""
+        seated.answered()
+        self.raise_what_escaped()
+        self.tell(writer)
+        return self.answer_to(seated)
+
     def tell(self, writer: Callable[[Any], object]) -> None:
         """Tell the graph's custom stream what became of its effects: one mapping for each, with a key "settlemark"."""
         for seated in self.calls:
             effect = seated.effect
-            if effect is not None and effect.key and seated.invocation.turn.undoes:
+            if effect is not None and effect.key and seated.turn.undoes:
                 writer({"settlemark": self._told_of(seated, effect)})
 
     @staticmethod
     def _told_of(seated: SeatedCall, effect: Effect) -> dict[str, Any]:
         return {
-            "transaction": seated.invocation.turn.name,
+            "transaction": seated.turn.name,
             "tool": effect.declaration.tool,
             "scope": effect.scope_text,
             "key": effect.key,
@@ -135,9 +156,9 @@ class Visit:
 
     def raise_what_escaped(self) -> None:
         """Raise the first error that stock would have let out, now that all of its calls are over."""
-        for invocation in self.invocations:
-            if invocation.turn.broken is not None:
-                raise invocation.turn.broken
+        for turn in self.turns:
+            if turn.broken is not None:
+                raise turn.broken
         escaped = [seated.error for seated in self.calls if seated.error is not None]
         own = [error for error in escaped if not isinstance(error, SettlemarkError)]
         for error in (*own, *escaped):

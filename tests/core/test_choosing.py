@@ -136,6 +136,59 @@ def test_one_that_is_suspended_is_come_back_to_with_all_that_was_done(settlement
     assert host_of(settlement).protocol.live == {}
 
 
+def entered(settlement, choice, label, turn, *place):
+    """A turn's part in a candidate, to call tools in."""
+    return Transaction(host_of(settlement), run_sync(choice.enter(label, turn, *place, may_touch=["cell:/1"])))
+
+
+def test_turns_have_parts_in_one_candidate_each_with_numbers_of_its_own(settlement, begin, tools, world):
+    choice = begin(settlement)
+    for place in (1, 2):
+        entered(settlement, choice, "a", f"turn-{place}", place).call(tools.book, room=f"{place}")
+    held = {hold.scope.text for hold in choice.candidates["a"].live.holds.values()}
+    standing = choice.stands
+    make(choice, "a")
+    assert (world.rooms, standing, "cell:/1" in held) == ({"1", "2"}, True, True)
+    assert [
+        [effect.row.decision for effect in found.effects]
+        for found in settlement.transactions()
+        if found.row.name == "trip/plan~a"
+    ] == [[(1, 0), (2, 0)]]
+
+
+@pytest.mark.parametrize(("before", "begins"), [(["one"], True), (["one", "other"], False)])
+def test_a_turn_that_is_all_there_was_of_an_undone_candidate_begins_it_again(
+    settlement, begin, tools, world, before, begins
+):
+    choice = begin(settlement)
+    for place, turn in enumerate(before):
+        entered(settlement, choice, "a", turn, place).call(tools.book, room=turn)
+    run_sync(host_of(settlement).driver.undoing.abort(choice.candidates["a"], Reason.FAILED, cause="no"))
+    stood = choice.stands
+    again = entered(settlement, choice, "a", "one", 0)
+    if begins:
+        again.call(tools.book, room="one")
+    else:
+        with pytest.raises(Refused):
+            again.call(tools.book, room="one")
+    assert (world.rooms, stood, choice.stands) == ({"one"} if begins else set(), False, begins)
+
+
+def test_what_a_choice_decided_is_told_by_its_record_and_what_is_not_made_is_found(settlement, begin, tools, world):
+    host, choice = host_of(settlement), begin(settlement)
+    two(settlement, choice, tools)
+    before = run_sync(host.chosen(RECORD))
+    run_sync(choice.suspend())
+    left = run_sync(host.choices_left("trip"))
+    make(begin(settlement), "a")
+    assert (before, left) == (None, ["trip/plan"])
+    assert (run_sync(host.chosen(RECORD)), run_sync(host.choices_left("trip"))) == (("a", "trip/plan"), [])
+    assert run_sync(host.choices_left("other")) == []
+    recorded, unfinished = run_sync(host.of_run("trip"))
+    assert ({found.row.name for found in recorded}, unfinished) == ({"trip/plan~a", "trip/plan~b", RECORD}, [])
+    assert world.log[2:] == [("cancel", "b"), ("send", "a", "hello")]
+
+
 def test_a_stale_winner_is_undone_with_the_others_and_that_is_told_again(settlement, begin, tools, world):
     with settlement.transaction("older") as older:
         choice = begin(settlement)

@@ -161,6 +161,8 @@ TAKEN = {
     "AgentTurn.perform(unpack)": ELSEWHERE,
     "Caller.run(work)": ELSEWHERE,
     "Declarations.learn(function)": ELSEWHERE,
+    "Gathering.__init__(look)": ELSEWHERE,
+    "Gathering.open(begin)": ELSEWHERE,
     "OpenTurn.look_with(look)": ELSEWHERE,
     "OpenTurn.perform(ask)": ELSEWHERE,
     "OpenTurn.perform(pack)": ELSEWHERE,
@@ -168,11 +170,13 @@ TAKEN = {
     "OpenTurn.perform(run)": ELSEWHERE,
     "OpenTurn.perform(unpack)": ELSEWHERE,
     "Shared.enter(begin)": ELSEWHERE,
+    "Shared.enter(gone)": ELSEWHERE,
+    "Shared.take_back(gone)": ELSEWHERE,
     "run_async(behind)": ELSEWHERE,
 }
 """Every public parameter that takes a function, and the places above at which that is called."""
 NOT_GIVEN = ("CurrentCall.", "Declaration.", "Effect.", "Hold.")  # handed out, and nobody is asked to make one
-FUNCTIONS = re.compile(r"\b(Callable|Hook|Ask|Approver|Observer|Rule|KeySource|Remake)\b")
+FUNCTIONS = re.compile(r"\b(Callable|Hook|Ask|Approver|Observer|Rule|KeySource|Remake|Gone)\b")
 
 
 def public_functions():

@@ -36,16 +36,17 @@ from settlemark._model.effect_class import Outcome
 from settlemark._model.guards import Guards, Order
 from settlemark._model.level import Level
 from settlemark._model.scope import Scope
-from settlemark._observe.events import LostLease, Told
+from settlemark._observe.events import LostLease, Recovered, Told
 from settlemark._observe.logs import redact_logs_for, stop_redacting_for
 from settlemark._protocol.index import Position
 from settlemark._protocol.protocol import Protocol
-from settlemark._report.verdicts import Verdict
+from settlemark._protocol.refusals import rewound
+from settlemark._report.verdicts import Verdict, is_rewound
 from settlemark._runtime.background import Prober, Tender, Watch
-from settlemark._runtime.choice import Choice
+from settlemark._runtime.choice import Choice, chosen_in, is_left
 from settlemark._runtime.driver import Driver
 from settlemark._runtime.retention import DAY, Pruner
-from settlemark.ledger import Ledger, open_ledger
+from settlemark.ledger import Book, Ledger, RecordedTransaction, open_ledger
 from settlemark.ledger._forking import Origin
 from settlemark.ledger._payloads.encryption import encryption_of
 from settlemark.ledger._payloads.redaction import Redaction
@@ -230,6 +231,42 @@ class Host:
     def choice(self, name: str, *, run: str, position: Position | None = None) -> Choice:
         """Return a choice that has not begun, for an integration whose framework runs the candidates."""
         return Choice(self.driver, self.options(name, run, position=position, whole=False))
+
+    def choices_left(self, run: str) -> Program[list[str]]:
+        """Return the names of a run's choices that are not made, and that no worker is at."""
+
+        def look(protocol: Protocol, _book: Book) -> list[str]:
+            return [txn.name for txn in protocol.live.values() if txn.run == run and is_left(txn)]
+
+        return self.driver.kernel.look(look)
+
+    def chosen(self, record: str) -> Program[tuple[str | None, str] | None]:
+        """Return what a choice decided that is on record under a name, carried out: its winner and its own name.
+
+        None: no such choice is on record. See `Choice.make`.
+
+        Raises:
+            Rewound: somebody went back before it. Refused, PartialCommit, InDoubt: as it ended.
+        """
+        found: RecordedTransaction | None = yield from self.driver.kernel.look(
+            lambda _protocol, book: book.load(record)
+        )
+        if found is None:
+            return None
+        decided = chosen_in(found)
+        if decided is None or is_rewound(found):
+            raise rewound(record, found.epoch, found.cause or "")
+        winner, choice = decided
+        yield from self.choice(choice, run=found.row.run).carry_out(winner)
+        return decided
+
+    def of_run(self, run: str) -> Program[tuple[list[RecordedTransaction], list[str]]]:
+        """Return what is on record of a run, and the names of those of its transactions that are unfinished."""
+        return self.driver.rewinds.of_run(run)
+
+    def take_up(self) -> Program[Recovered]:
+        """End what processes that are gone have left, as `Settlement.recover` does."""
+        return self.driver.recovery.take_up()
 
     def epoch_for(self, superstep: str) -> Program[int]:
         """Return the epoch that the transactions of one superstep share: a fresh one at the first request."""

@@ -6,11 +6,14 @@ chooses, perhaps in another process: entering the choice's name again resumes th
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from settlemark._acts.once import Once
 from settlemark._acts.perform import Program
 from settlemark._attempt.attempt import Attempt
+from settlemark._attempt.part import Part
 from settlemark._edges.errors import Refused, UsageError
 from settlemark._model.scope import Scope
 from settlemark._protocol.holdings import Txn
@@ -49,6 +52,9 @@ class Choice:
         self.is_made = False
         self.name: str = options["name"]
         self.candidates: dict[str, Attempt] = {}
+        self._entries: dict[str, Once[Attempt]] = {}
+        self._turns: dict[str, set[str]] = {}
+        self._lock = threading.Lock()
 
     def begin(self) -> Program[Choice]:
         """Place the hold under which the candidates begin, or resume it."""
@@ -61,6 +67,11 @@ class Choice:
     def run(self) -> str:
         """The run the choice belongs to."""
         return str(self._options["run"])
+
+    @property
+    def stands(self) -> bool:
+        """Whether a candidate has not been undone."""
+        return any(not is_undone(attempt) for attempt in self.candidates.values())
 
     @property
     def hold(self) -> Attempt:
@@ -86,6 +97,28 @@ class Choice:
             yield from self._driver.undoing.discard(attempt, Reason.ABANDONED, cause=f"it was undone before ({before})")
         self.candidates[label] = attempt
         return attempt
+
+    def enter(self, label: str, turn: str, *place: int, may_touch: Iterable[str | Scope] = ()) -> Program[Part]:
+        """Return a turn's part in a candidate, which the first turn that comes begins or resumes.
+
+        A turn that is entered again and is all there was of an undone candidate begins the candidate again.
+
+        Args:
+            label: the candidate's.
+            turn: the turn's name, the same when it is entered again.
+            place: numbers of the turn's own.
+            may_touch: scopes that the candidate holds from its beginning.
+        """
+        declared = [Scope.parse(scope) for scope in may_touch]
+        with self._lock:
+            turns = self._turns.setdefault(label, set())
+            turns.add(turn)
+            found, entry = self.candidates.get(label), self._entries.get(label)
+            anew = found is not None and is_undone(found) and turns == {turn}
+            if entry is None or entry.failed is not None or anew:
+                entry = self._entries[label] = Once(self._named(label))
+        attempt = yield from entry.get(lambda: self.candidate(label, declared=declared, anew=anew))
+        return Part(attempt, attempt.numbering.under(*place))
 
     def make(self, label: str | None, *, record: str) -> Program[None]:
         """Commit a candidate after undoing all others; with None undo all. `record` names what is kept of the decision.

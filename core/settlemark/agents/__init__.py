@@ -17,13 +17,16 @@ recall, and may run the parts of a call apart (LangGraph's wrappers run a tool a
 opens the turn itself, under that name:
 
 - *a model has issued calls*: `turn = open_turn(settlement, name, run=…)`, `places = turn.place_all([Call(…), …])`;
+  where each call comes in a task of its own, `Gathering(…).open(begin)` has the first that comes open the turn for all;
 - *a tool is to run*: `turn.perform(place, tool, arguments)`; where another call's task may release it,
   `Caller().run(tool)` runs it in this context; *the framework is done with it*: `turn.leave(place)`;
-- *a call will not come*: `turn.absent(place)`; *the framework was cut short*: `turn.abandon(error)`; a `Roll` knows who
-  has come, and who is given up;
+- *a call will not come*: `turn.absent(place)`, or `gathering.give_up(place)`, whose `Roll` knows which calls have come;
+  *the framework was cut short*: `turn.abandon(error)`;
 - *turns are to settle together*: `shared = Shared(settlement, name)`, `open_turn(…, within=part)` with the part that
   `shared.enter(begin, place)` gives; `shared.commit()`, or `shared.stop(cause)`;
-- *answers are collected*: `turn.last_word(place, answer)`; later, from the record: `since_answered(settlement, keys)`.
+- *answers are collected*: `turn.last_word(place, answer)`; later, from the record: `since_answered(settlement, keys)`;
+- *a job has gone on without what it left open*: `still_open(settlement, run)` tells what that is, `undo_left(…)` and
+  `take_up(…)` end it.
 
 >>> from settlemark import Settlement, effect
 >>> from settlemark.agents import run_sync
@@ -47,10 +50,11 @@ from settlemark._runtime.sync import run_sync
 from settlemark.agents._call import Call, PlacedCall
 from settlemark.agents._caller import Caller
 from settlemark.agents._declarations import Declarations, Declared, declared_at
+from settlemark.agents._gathering import Gathering, Opened, Placed
+from settlemark.agents._left import StillOpen, still_open, take_up, undo_left
 from settlemark.agents._names import Names
 from settlemark.agents._open_turn import OpenTurn
 from settlemark.agents._opening import open_turn
-from settlemark.agents._recalled import undo_left
 from settlemark.agents._roll import Roll
 from settlemark.agents._run import MISSING, AgentRun, Missing, Settles, refuse_bad_options
 from settlemark.agents._shared import Shared
@@ -70,14 +74,18 @@ __all__ = [
     "Declarations",
     "Declared",
     "DoneBefore",
+    "Gathering",
     "Missing",
     "Names",
     "OpenTurn",
+    "Opened",
+    "Placed",
     "PlacedCall",
     "Roll",
     "Settles",
     "Shared",
     "Since",
+    "StillOpen",
     "Undone",
     "Work",
     "declared_at",
@@ -86,6 +94,8 @@ __all__ = [
     "run_async",
     "run_sync",
     "since_answered",
+    "still_open",
+    "take_up",
     "too_late",
     "undo_left",
     "words",

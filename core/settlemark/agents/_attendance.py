@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from settlemark._acts.perform import Program
 from settlemark._acts.requests import Wait
 from settlemark._protocol.holdings import Ticket, fire
-from settlemark.agents._roll import Roll
+from settlemark.agents._gathering import Gathering
 
 
 class Watch(Protocol):
@@ -34,15 +34,14 @@ class Attendance:
     A call that has not come is waited for while any of the turn's acts, and then as long as patience is.
 
     Args:
-        size: how many calls there are.
+        gathering: the turn's.
         watch: says how long is waited.
-        leave_out: is told of each call that will not come, once.
     """
 
-    def __init__(self, size: int, watch: Watch, leave_out: Callable[[int], None]) -> None:
-        self._roll = Roll(range(size))
+    def __init__(self, gathering: Gathering, watch: Watch) -> None:
+        self._gathering = gathering
+        self._roll = gathering.roll
         self._watch = watch
-        self._leave_out = leave_out
         self._acting = 0
         self._moved = watch.now()
         self._waiting: list[Ticket] = []
@@ -52,11 +51,6 @@ class Attendance:
     def absent(self) -> list[int]:
         """The places of those that will not come."""
         return self._roll.absent
-
-    @property
-    def is_void(self) -> bool:
-        """Whether none of the calls comes."""
-        return self._roll.is_void
 
     def arrive(self, place: int) -> bool:
         """Take note that a call has come; return whether it was given up before."""
@@ -68,8 +62,7 @@ class Attendance:
 
     def give_up(self, place: int) -> None:
         """Take note that a call will not come, unless it has."""
-        if self._roll.give_up(place):
-            self._leave_out(place)
+        if self._gathering.give_up(place):
             self.wake()
 
     def withdraw(self, place: int) -> None:

@@ -50,6 +50,7 @@ class PlacedCall:
         placed: holds its place among the transaction's effects.
         effects: what it asked for; more than one where a wrapper made it again with other arguments.
         failed: why it failed, in words.
+        control: by what its framework put it aside, or None.
         skipped: the turn goes on without it, although it failed.
         over: the framework is done with it.
         stopped: the failure of another stopped it, when the turn was settled: it is no failure of its own.
@@ -62,6 +63,7 @@ class PlacedCall:
     placed: Effect
     effects: list[Effect] = field(default_factory=list[Effect])
     failed: str | None = None
+    control: BaseException | None = None
     skipped: bool = False
     over: bool = False
     stopped: bool = False

@@ -109,6 +109,11 @@ class OpenTurn:
         return self._end.settled
 
     @property
+    def is_open(self) -> bool:
+        """Whether its transaction has not come to its end."""
+        return self.attempt.txn is not None and not self.attempt.txn.finished
+
+    @property
     def suspended(self) -> bool:
         """Whether a framework's control flow put it aside, and entering its name again goes on."""
         return self._end.suspended

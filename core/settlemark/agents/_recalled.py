@@ -16,7 +16,6 @@ from settlemark._acts.effect import Effect
 from settlemark._acts.perform import Program, in_doubt
 from settlemark._api.settlement import Settlement, host_of
 from settlemark._api.transaction import Queued
-from settlemark._attempt.part import Part
 from settlemark._edges.errors import InDoubt, Refused, SettlemarkError
 from settlemark._engine.splitting import rest_of
 from settlemark._lifecycle.parking import follow
@@ -27,7 +26,7 @@ from settlemark._model.effect_class import Outcome
 from settlemark._model.scope import Scope
 from settlemark._protocol.holdings import Txn
 from settlemark._protocol.protocol import Protocol
-from settlemark._protocol.states import Reason, State
+from settlemark._protocol.states import State
 from settlemark._report.rejected_on_replay import refuse_recorded_rejection
 from settlemark.agents._call import Call
 from settlemark.agents._words import DoneBefore
@@ -231,16 +230,6 @@ def _live(txn: Txn) -> _Live:
     return _Live(txn.state, tuple(hold.scope for hold in txn.holds.values()), txn.parked)
 
 
-def undo_left(
-    settlement: Settlement, run: str, name: str, cause: str = "its job was begun again, and went on otherwise"
-) -> Program[None]:
-    """Undo a transaction that was left open by this process, or by one that has ended."""
-    begin = host_of(settlement).begin(name, run=run)
-    part: Part = yield from begin
-    if part.attempt.replay is None and not part.joined:
-        yield from host_of(settlement).driver.undoing.abort(part.attempt, Reason.ABANDONED, cause=cause)
-
-
 def _last_of(book: Book, recorded: RecordedTransaction) -> str:
     """Return the name of what was split off last from a transaction, or its own."""
     name, rest = recorded.row.name, rest_of(recorded)
@@ -324,4 +313,4 @@ def _unset() -> None:
     raise AssertionError
 
 
-__all__ = ["Decision", "Recalled", "recall", "standing", "undo_left"]
+__all__ = ["Decision", "Recalled", "recall", "standing"]

@@ -19,9 +19,10 @@ from settlemark._model.effect_class import Outcome
 from settlemark._model.guards import Order, checked_order
 from settlemark._protocol.protocol import Protocol
 from settlemark._protocol.states import State
+from settlemark.agents._left import take_up, undo_left
 from settlemark.agents._names import Names, is_of_job
 from settlemark.agents._opening import open_turn
-from settlemark.agents._recalled import Decision, Recalled, recall, undo_left
+from settlemark.agents._recalled import Decision, Recalled, recall
 from settlemark.agents._settling import Control
 from settlemark.agents._shared import Succession
 from settlemark.agents._work import Settles, Work
@@ -147,10 +148,9 @@ class AgentRun:
             live = [txn for txn in protocol.live.values() if txn.run == self.name and txn.state is State.OPEN]
             return [txn.name for txn in live if is_of_job(txn.name, self.name) and not txn.parked]
 
-        driver = self._host.driver
-        found: list[str] = yield from driver.kernel.look(find)
+        found: list[str] = yield from self._host.driver.kernel.look(find)
         for name in found:
-            yield from driver.recovery.take_up(name, keep_open=0)
+            yield from take_up(self.settlement, name)
 
     # ---- what its parts came to
 
@@ -222,20 +222,38 @@ class AgentRun:
         return recall(self.settlement, self.name, self._names.has, answered=(), wait=self.patience)
 
 
-def refuse_bad_options(settlement: object, *, settle: object, order: object, park: Park, run: object) -> None:
+def refuse_bad_options(
+    settlement: object,
+    *,
+    settle: object,
+    order: object,
+    park: Park,
+    run: object = None,
+    among: Sequence[str] = get_args(Settles),
+    alone: Sequence[str] = ("turn",),
+) -> None:
     """Return when a shim was given options that there are.
+
+    Args:
+        settlement: what settles.
+        settle: what settles together.
+        order: as for `AgentRun`.
+        park: as for `AgentRun`.
+        run: the caller's id for the job, or None.
+        among: what may settle together in the shim's framework.
+        alone: those of `among` with which each turn settles by itself, so that it can be split.
 
     Raises:
         UsageError: it was not; nothing was begun.
     """
     if not isinstance(settlement, Settlement):
         raise UsageError(f"settlement={settlement!r} is no Settlement: pass Settlement(url)")
-    if settle not in get_args(Settles):
-        raise UsageError(f"settle={settle!r}: choose one of {', '.join(map(repr, get_args(Settles)))}")
+    if settle not in among:
+        raise UsageError(f"settle={settle!r}: choose one of {', '.join(map(repr, among))}")
     checked_order(order)
-    if checked_park(park) == "split" and settle != "turn":
+    if checked_park(park) == "split" and settle not in alone:
         raise UsageError(
-            f'park="split" with settle={settle!r}: what turns share waits as a whole; choose settle="turn", or'
+            f'park="split" with settle={settle!r}: what turns share waits as a whole; choose settle="{alone[0]}", or'
             ' park="keep"'
         )
     if run is not None and not (isinstance(run, str) and run.strip()):

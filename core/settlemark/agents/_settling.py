@@ -141,6 +141,7 @@ class Settling:
         """End a call; see `OpenTurn.leave`."""
         if error is not None and is_a(error, self._let_through):
             self.control = error if self.control is None else self.control
+            call.control = error
             if self.undoes:
                 self._driver.calls.interrupt(call.seat, error)
             else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from itertools import count
 
 from settlemark._acts.once import Once
@@ -13,6 +13,9 @@ from settlemark._attempt.attempt import Attempt
 from settlemark._attempt.part import Part
 from settlemark._edges.wording import in_words
 from settlemark._protocol.states import Reason, State
+
+Gone = Callable[[Collection[int]], Program[Collection[int]]]
+"""Returns those of some places, by their first numbers, to which no turn comes back."""
 
 
 class Shared:
@@ -68,18 +71,60 @@ class Shared:
         txn = None if self.part is None else self.part.attempt.txn
         return txn is not None and txn.state in (State.ABORTING, State.ABORTED)
 
-    def enter(self, begin: Callable[[], Program[Part]], *place: int) -> Program[Part]:
+    def enter(self, begin: Callable[[], Program[Part]], *place: int, gone: Gone | None = None) -> Program[Part]:
         """Return the part that one turn has in it; `place` tells that from the others', also when it is gone on with.
 
         Args:
-            begin: begins it, for whoever comes first.
+            begin: begins it, for the turn that comes first.
             place: numbers of the turn's own.
+            gone: tells which of the places that had effects before will not be entered again; these are taken back.
 
         Raises:
-            BaseException: it could not be begun, by whoever came first.
+            BaseException: it could not be begun. Refused: something was built upon what was to be taken back, and the
+                whole was undone.
         """
-        part: Part = yield from self._once.get(begin)
+        part: Part = yield from self._once.get(lambda: self._begun(begin, gone))
         return Part(part.attempt, part.numbering.under(*place))
+
+    def _begun(self, begin: Callable[[], Program[Part]], gone: Gone | None) -> Program[Part]:
+        part = yield from begin()
+        if gone is not None:
+            yield from self._take_back(part, gone)
+        return part
+
+    @classmethod
+    def left(cls, settlement: Settlement, name: str) -> Program[Shared | None]:
+        """Return what was left open under a name, by a process that has ended or by turns put aside; None: nothing."""
+        host = host_of(settlement)
+        with host.driver.kernel.local as protocol:
+            txn = protocol.named.get(name)
+        if txn is None:
+            return None
+        run, shared = txn.run, cls(settlement, name)
+        yield from shared.enter(lambda: host.begin(name, run=run))
+        return shared
+
+    def take_back(self, gone: Gone) -> Program[None]:
+        """Take back the effects of the places that are gone, the last place first, and go on with the others'.
+
+        Raises:
+            Refused: something was built upon them, and the whole was undone.
+        """
+        if self.part is not None:
+            yield from self._take_back(self.part, gone)
+
+    def _take_back(self, part: Part, gone: Gone) -> Program[None]:
+        attempt = part.attempt
+        if part.joined or attempt.replay is not None:
+            return
+        places = yield from gone({effect.path[0] for effect in attempt.in_order()})
+        for place in sorted(places, reverse=True):
+            attempt.expect((place,))
+            yield from self._driver.orphans.take_back_orphans(attempt, (place,))
+
+    def record(self) -> Program[None]:
+        """Write to disk what is known of its calls: a framework is about to keep their answers."""
+        yield from self._driver.kernel.flush()
 
     def commit(self) -> Program[None]:
         """Commit it, if it is open; who comes while another ends it, or before it has begun, has nothing to do.

@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from settlemark._acts.effect import Effect
 from settlemark._acts.gate import Approver
-from settlemark._acts.once import Once
 from settlemark._acts.perform import Program
 from settlemark._attempt.turn import Turn
 from settlemark._edges.errors import Cancelled, Refused, SettlemarkError
 from settlemark.agents._attendance import Attendance, Watch
-from settlemark.agents._call import Call, PlacedCall
-from settlemark.agents._open_turn import OpenTurn, Remake
+from settlemark.agents._call import Call
+from settlemark.agents._gathering import Gathering, Opened, Placed
+from settlemark.agents._open_turn import Remake
 from settlemark.agents._recalled import Decision
 from settlemark.agents._words import too_late, words
 
 TRIES = 20
 """How often a turn that loses races is tried in all."""
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """A turn that has begun, and the places in it of the calls that were not answered before."""
-
-    turn: OpenTurn
-    places: Mapping[int, PlacedCall]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,41 +79,36 @@ class AgentTurn:
         self._work = work
         self._because = because
         self._before = before
-        self._once: Once[Opened] = Once(work.name)
-        self._attendance = Attendance(len(self.calls), work, self._leave_out)
+        self._gathering = Gathering(work.name, len(self.calls), self._look, cut=cut)
+        self._attendance = Attendance(self._gathering, work)
         self._plan: Plan | None = None
         self._told: dict[int, str] = {}
         self._early = False
-        self._opening = False
-        self._cut = cut
-        self._lock = threading.Lock()
 
     @property
     def settled(self) -> bool:
         """Whether nothing of it is open any more."""
-        opened = self._opened
+        opened, gathering = self._gathering.opened, self._gathering
         if opened is not None:
-            return opened.turn.settled
-        if self._once.failed is not None or (self._cut is not None and not self._opening):
+            return opened.turns[0].settled
+        if gathering.failed is not None or (gathering.cut is not None and not gathering.is_opening):
             return True
         behind = not self.alone and self._before is not None and not self._before.settled
-        return self._attendance.is_void and not self._opening and not behind
-
-    @property
-    def _opened(self) -> Opened | None:
-        found: Opened | None = self._once.value
-        return found
+        return gathering.roll.is_void and not gathering.is_opening and not behind
 
     def is_past(self, *, shared: bool) -> bool:
         """Whether none of its answers can turn out to be untrue any more."""
         return self.settled and not shared and not (self._early and self._untold())
 
     def _untold(self) -> bool:
-        opened = self._opened
-        if opened is None:
-            return False
-        untold = (call for place, call in opened.places.items() if place not in self._told)
-        return any(opened.turn.correction(call) is not None for call in untold)
+        return any(
+            turn.correction(call) is not None for place, (turn, call) in self._placed() if place not in self._told
+        )
+
+    def _placed(self) -> list[tuple[int, Placed]]:
+        """Return the calls that have places, once the turn has begun."""
+        opened = self._gathering.opened
+        return [] if opened is None else list(opened.calls.items())
 
     @property
     def is_undone(self) -> bool:
@@ -130,17 +116,15 @@ class AgentTurn:
 
         Of a run that was cancelled nothing is ever to go on.
         """
-        opened, failed = self._opened, self._once.failed
+        opened, failed = self._gathering.opened, self._gathering.failed
         if opened is None:
             return failed is not None and not isinstance(failed, Cancelled)
-        return opened.turn.is_undone
+        return opened.turns[0].is_undone
 
     def open_effects(self) -> list[Effect]:
         """Return what it has done in a transaction that is still open."""
-        opened = self._opened
-        if opened is None or opened.turn.attempt.txn is None or opened.turn.attempt.txn.finished:
-            return []
-        found = map(opened.turn.acting, opened.places.values())
+        open_ = (placed for _, placed in self._placed() if placed.turn.is_open)
+        found = (turn.acting(call) for turn, call in open_)
         return [effect for effect in found if effect is not None]
 
     # ---- calls
@@ -174,9 +158,8 @@ class AgentTurn:
         self._arrive(place, waits=waits)
         run = self._attendance.counted(run)
         for tries in range(TRIES, 0, -1):
-            once = self._once
             try:
-                opened: Opened = yield from once.get(self._open)
+                opened = yield from self._gathering.open(self._begin)
                 assert self._plan is not None, "it is opened"
                 known = self._plan.known.get(place)
                 if isinstance(known, Decision):
@@ -189,12 +172,10 @@ class AgentTurn:
                 yield from self.abandon(cut)
                 raise
             ended = yield from self._performed(
-                opened, place, known, run, pack=pack, unpack=unpack, ask=ask, remake=remake, waits=waits
+                opened.calls[place], place, known, run, pack=pack, unpack=unpack, ask=ask, remake=remake, waits=waits
             )
-            if opened.turn.lost_race and tries > 1 and not self._early:
-                with self._lock:
-                    if self._once is once:
-                        self._once = Once(self._work.name)  # who comes first begins it again
+            if opened.turns[0].lost_race and tries > 1 and not self._early:
+                self._gathering.reopen(opened)
                 continue
             try:
                 return ended()
@@ -205,7 +186,7 @@ class AgentTurn:
 
     def _performed(
         self,
-        opened: Opened,
+        placed: Placed,
         place: int,
         known: SettlemarkError | None,
         run: Callable[[], Any],
@@ -214,35 +195,35 @@ class AgentTurn:
         **how: Any,
     ) -> Program[Any]:
         """Run a call, say that it is over, and return what gives the last word on it."""
-        turn, placed, call = opened.turn, opened.places[place], self.calls[place]
+        turn, seat = placed
+        call = self.calls[place]
         found: Any = None
         error: BaseException | None = known
         if known is None:
             try:
                 found = yield from turn.perform(
-                    placed, run, call.arguments, given=call.given, because=self._because, may_wait=waits, **how
+                    seat, run, call.arguments, given=call.given, because=self._because, may_wait=waits, **how
                 )
             except GeneratorExit:
                 raise
             except BaseException as raised:
                 error = raised
         try:
-            yield from turn.answer(placed, error)
+            yield from turn.answer(seat, error)
             if error is not None and not isinstance(error, Exception):
                 raise error
             if waits:
-                yield from turn.finish(placed)
+                yield from turn.finish(seat)
         except GeneratorExit:
             raise
         except BaseException as cut:
-            self._cut = self._cut or cut
-            yield from turn.abandon(cut)
+            yield from self._gathering.abandon(cut)
             raise
 
         def ended() -> Any:
             if error is not None:
                 raise error
-            return turn.last_word(placed, found)
+            return turn.last_word(seat, found)
 
         return ended
 
@@ -250,43 +231,28 @@ class AgentTurn:
         """Say that a call will not come: the framework answers it itself, or nobody will."""
         self._attendance.give_up(place)
 
-    def _leave_out(self, place: int) -> None:
-        opened = self._opened
-        if opened is not None and place in opened.places:
-            opened.turn.absent(opened.places[place])
-
     def finish(self) -> Program[None]:
         """Settle it, when the framework has gone on without the calls that have not come; and what it came behind."""
         for place in range(len(self.calls)):
             self.absent(place)
         before = self._before
-        if self._opened is None and before is not None and not self.alone:
+        if self._gathering.opened is None and before is not None and not self.alone:
             yield from before.finish()
             self._before = None
-        opened = self._opened
-        if opened is not None:
-            for call in opened.places.values():
-                yield from opened.turn.finish(call)
+        yield from self._gathering.finish()
 
     def abandon(self, error: BaseException) -> Program[None]:
         """End what a cancellation left unsettled; nothing of it acts any more, nor what comes to it later."""
-        self._cut = self._cut or error
-        opened = self._opened
+        self._gathering.cut = self._gathering.cut or error
         for place in range(len(self.calls)):
             self.absent(place)
-        if opened is not None:
-            yield from opened.turn.abandon(error)
+        yield from self._gathering.abandon(error)
 
     def corrections(self) -> dict[int, str]:
         """Return what a model is to be told of calls whose answers are not true any more, each once, by place."""
-        opened = self._opened
-        if opened is None:
-            return {}
         found: dict[int, str] = {}
-        for place, call in opened.places.items():
-            if place in self._told:
-                continue
-            told = opened.turn.correction(call)
+        for place, (turn, call) in self._placed():
+            told = None if place in self._told else turn.correction(call)
             if told is not None:
                 self._told[place] = found[place] = told
         return found
@@ -313,52 +279,33 @@ class AgentTurn:
         Raises:
             Refused: it was.
         """
-        if self._cut is not None:
-            raise too_late(tool, self._cut, None)
+        cut = self._gathering.cut
+        if cut is not None:
+            raise too_late(tool, cut, None)
 
     def _look(self) -> float | None:
-        opened = self._opened
-        if opened is not None:
-            self._tell_absent(opened)  # it may have been said while the turn was being opened
         return self._attendance.look()
 
     # ---- its beginning
 
-    def _open(self) -> Program[Opened]:
-        self._opening = True
-        try:
-            before = self._before
-            if before is not None:
-                yield from before.seated() if self.alone else before.finish()
-            self._before = None
-            self._refuse_late(self.calls[0].tool)
-            plan: Plan = self._plan or (yield from self._work.plan(self))
-            self._plan = plan
-            opened: Opened = yield from self._work.open(plan)
-        finally:
-            self._opening = False
-        if self._cut is not None:  # it was abandoned meanwhile
-            yield from opened.turn.abandon(self._cut)
-        self._tell_absent(opened)
-        opened.turn.look_with(self._look)
-        if opened.turn.unattended:  # all of them were told to be absent meanwhile
-            for call in opened.places.values():
-                yield from opened.turn.finish(call)
-        return opened
-
-    def _tell_absent(self, opened: Opened) -> None:
-        for place in self._attendance.absent:
-            if place in opened.places and not opened.places[place].over:
-                opened.turn.absent(opened.places[place])
+    def _begin(self) -> Program[Opened]:
+        before = self._before
+        if before is not None:
+            yield from before.seated() if self.alone else before.finish()
+        self._before = None
+        self._refuse_late(self.calls[0].tool)
+        plan: Plan = self._plan or (yield from self._work.plan(self))
+        self._plan = plan
+        return (yield from self._work.open(plan))
 
     def seated(self) -> Program[None]:
         """Wait until its calls have their places, or it turned out that they will not have any."""
-        if self._attendance.is_void and self._opened is None:
+        if self._gathering.roll.is_void and self._gathering.opened is None:
             return
         try:
-            yield from self._once.get(self._open)
+            yield from self._gathering.open(self._begin)
         except Exception:
             return
 
 
-__all__ = ["TRIES", "AgentTurn", "Opened"]
+__all__ = ["TRIES", "AgentTurn", "Plan"]

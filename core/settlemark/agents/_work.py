@@ -15,13 +15,15 @@ from settlemark._lifecycle.parking import Park
 from settlemark._model.guards import Order
 from settlemark._model.scope import Scope
 from settlemark.agents._call import Call, PlacedCall
+from settlemark.agents._gathering import Opened, Placed
+from settlemark.agents._left import undo_left
 from settlemark.agents._names import Names
 from settlemark.agents._open_turn import OpenTurn
 from settlemark.agents._opening import open_turn
-from settlemark.agents._recalled import Decision, Left, Recalled, recall, standing, undo_left
+from settlemark.agents._recalled import Decision, Left, Recalled, recall, standing
 from settlemark.agents._settling import Control
 from settlemark.agents._shared import Succession
-from settlemark.agents._turn import AgentTurn, Opened, Plan
+from settlemark.agents._turn import AgentTurn, Plan
 
 Settles = Literal["turn", "part", "run"]
 """What settles together: the calls of a turn, all of one agent's or task's work, or all of a run."""
@@ -224,7 +226,7 @@ class Work:
             park=run.park,
         )
         placed: list[PlacedCall] = yield from turn.place_all([plan.calls[place] for place in rest])
-        return Opened(turn, dict(zip(rest, placed, strict=True)))
+        return Opened((turn,), {place: Placed(turn, call) for place, call in zip(rest, placed, strict=True)})
 
     def _scopes(self, call: Call) -> Sequence[Scope]:
         given = dict(call.arguments if call.given is None else call.given)

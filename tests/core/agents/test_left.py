@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from settlemark import State, effect
-from settlemark.agents import AgentRun
+from settlemark.agents import AgentRun, StillOpen, still_open, take_up
 from settlemark.hosting import host_of, run_async
 
 BOOK, MAIL, LOOK = ("book", {"room": "1"}), ("mail", {"to": "ada"}), ("look", {"room": "1"})
@@ -44,6 +44,20 @@ def died(office, tmp_path):
 
 def states(settlement):
     return [recorded.state for recorded in settlement.transactions()]
+
+
+async def test_a_job_tells_what_of_it_is_open_here_or_cut_off_and_who_takes_that_up_ends_it(office, died, settle):
+    settlement, name = await died(settle), "*/1" if settle == "run" else "clerk/0"
+    work = AgentRun(settlement, "other", settle=settle).work("clerk")
+    turn = work.turn(office.calls(settlement, ("book", {"room": "2"}), MAIL))
+    await run_async(turn.perform(0, lambda: office.book("2"), waits=False))
+    office.log.clear()
+    there, here = still_open(settlement, "trip"), still_open(settlement, "other")
+    await run_async(take_up(settlement, f"trip/{name}"))
+    await run_async(take_up(settlement, f"other/{name}"))
+    assert there == [StillOpen(f"trip/{name}", is_here=False, waits=False, is_cut_off=True)]
+    assert here == [StillOpen(f"other/{name}", is_here=True, waits=False, is_cut_off=False)]
+    assert (office.log, still_open(settlement, "trip"), still_open(settlement, "other")) == ([UNDONE], [], here)
 
 
 async def in_a_turn(office, work, look):

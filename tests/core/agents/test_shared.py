@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from settlemark import Cancelled, Refused
-from settlemark.agents import AgentRun, Shared, open_turn
+from settlemark.agents import AgentRun, Shared, StillOpen, open_turn, still_open
 from settlemark.hosting import host_of, run_async, run_sync
 
 BOOK, MAIL = ("book", {"room": "1"}), ("mail", {"to": "ada"})
@@ -192,6 +192,55 @@ def test_what_was_put_aside_is_gone_on_with_under_its_name(office, settlement):
         booked(office, settlement, second, place)
     run_sync(second.commit())
     assert (office.log, states(settlement)) == ([("book", "1"), ("book", "2")], [("trip/step-1", "committed")])
+
+
+def test_what_was_put_aside_is_found_by_its_name_and_ended(office, settlement):
+    first = Shared(settlement, "trip")
+    booked(office, settlement, first, 1)
+    run_sync(first.stop("its run was interrupted", resumable=True))
+    waiting = still_open(settlement, "trip")
+    left = run_sync(Shared.left(settlement, "trip/step-1"))
+    assert left is not None
+    run_sync(left.commit())
+    assert waiting == [StillOpen("trip/step-1", is_here=True, waits=True, is_cut_off=False)]
+    assert (office.log, states(settlement)) == ([("book", "1")], [("trip/step-1", "committed")])
+    assert (run_sync(Shared.left(settlement, "trip/step-1")), still_open(settlement, "trip")) == (None, [])
+
+
+def places_behind(place, asked):
+    """Return what tells that no turn comes back to the places behind one."""
+
+    def gone(places):
+        asked.append(set(places))
+        yield from ()
+        return {other for other in places if other > place}
+
+    return gone
+
+
+@pytest.mark.parametrize("when", ["at its beginning", "later"])
+def test_effects_of_places_to_which_no_turn_comes_back_are_taken_back_the_last_first(office, settlement, when):
+    first, second, asked = Shared(settlement, "trip"), Shared(settlement, "trip"), []
+    for place in (1, 2, 3):
+        booked(office, settlement, first, place)
+    run_sync(first.stop("its run was interrupted", resumable=True))
+    gone = places_behind(1, asked)
+    run_sync(second.enter(begin(settlement), 1, gone=gone if when == "at its beginning" else None))
+    if when == "later":
+        run_sync(second.take_back(gone))
+    run_sync(second.commit())
+    assert asked == [{1, 2, 3}]
+    assert office.log[3:] == [("unbook", "3"), ("unbook", "2")]
+    assert states(settlement) == [("trip/step-1", "committed")]
+
+
+def test_nothing_is_taken_back_of_what_has_committed_or_not_begun(office, settlement):
+    first, second, never, asked = *(Shared(settlement, "trip") for _ in range(3)), []
+    booked(office, settlement, first, 1)
+    run_sync(first.commit())
+    run_sync(second.enter(begin(settlement), 1, gone=places_behind(0, asked)))
+    run_sync(never.take_back(places_behind(0, asked)))
+    assert (asked, office.log, states(settlement)) == ([], [("book", "1")], [("trip/step-1", "committed")])
 
 
 def test_what_has_not_begun_has_no_end_and_begins_afterwards(office, settlement):

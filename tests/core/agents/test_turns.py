@@ -477,13 +477,13 @@ def test_a_turn_that_could_not_begin_is_told_as_undone_unless_its_run_was_cancel
 async def test_a_call_that_is_said_not_to_come_just_as_its_turn_has_begun_is_waited_for_by_nobody(office):
     with office.settlement(wait=0.05) as settlement:
         turn = AgentRun(settlement, "trip").work().turn(office.calls(settlement, BOOK, MAIL))
-        told = turn._tell_absent
+        told = turn._gathering._leave_out
 
         def tell(opened):
             told(opened)
             turn.absent(1)  # nobody knows yet that it has begun
 
-        turn._tell_absent = tell
+        turn._gathering._leave_out = tell
         assert await asyncio.wait_for(office.answer(turn, 0), 20) == "book 1"
     assert office.log == [("book", "1")]
 

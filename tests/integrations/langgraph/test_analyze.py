@@ -4,6 +4,8 @@ import contextlib
 import functools
 import operator
 import random
+import subprocess
+import sys
 from collections import Counter
 from typing import Annotated, Any, Literal, TypedDict
 
@@ -743,3 +745,17 @@ def test_what_is_no_graph_is_refused(given):
 def test_a_graph_that_langgraph_refuses_is_refused_in_its_words():
     with pytest.raises(UsageError, match="LangGraph refuses this graph: Graph must have an entrypoint"):
         analyze(graph("x"))
+
+
+def test_the_swap_loads_neither_the_analysis_nor_the_channels():
+    code = (
+        "import sys\n"
+        "from settlemark_langgraph import SequencedToolNode, SettlementMiddleware, settled_checkpointer\n"
+        "rooms = ('settlemark_langgraph.analysis', 'settlemark_langgraph.channels')\n"
+        "print([room for room in rooms if room in sys.modules])\n"
+        "from settlemark_langgraph import analyze, reducers\n"
+        "print([room for room in rooms if room in sys.modules], reducers.append.__name__, analyze.__name__)\n"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    rooms = ["settlemark_langgraph.analysis", "settlemark_langgraph.channels"]
+    assert said.stdout == f"[]\n{rooms} append analyze\n"

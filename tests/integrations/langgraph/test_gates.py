@@ -709,7 +709,7 @@ def test_a_node_without_a_settlement_refuses_a_tool_that_needs_a_yes(world):
     ("options", "told"),
     [
         ({"park": "drop"}, "park='drop': choose one of 'keep', 'split'"),
-        ({"park": "split", "settle": "run"}, "park=\"split\" with settle='run': what its nodes share waits as a whole"),
+        ({"park": "split", "settle": "run"}, "park=\"split\" with settle='run': what turns share waits as a whole"),
     ],
 )
 def test_what_is_no_way_to_wait_is_refused(settlement, options, told):

@@ -280,7 +280,7 @@ def test_an_order_that_does_not_exist_is_refused_with_those_that_do(world):
 
 
 def test_a_url_in_the_place_of_a_settlement_is_refused_with_what_to_pass(world):
-    with pytest.raises(UsageError, match="settlement='memory:' is no Settlement: pass settlement=Settlement.url."):
+    with pytest.raises(UsageError, match="settlement='memory:' is no Settlement: pass Settlement.url."):
         SequencedToolNode(trip(world), settlement="memory:")
 
 

@@ -22,7 +22,7 @@ from tests.integrations.langgraph.world import THREAD, graph, turn
 
 from settlemark import UsageError
 from settlemark.history import Recorder, analyze
-from settlemark_langgraph import _recording as recording
+from settlemark.recording import Graphs
 from settlemark_langgraph import record
 
 FIVE = turn(*[("act", {"n": n}) for n in range(5)])
@@ -368,6 +368,6 @@ def test_the_graph_is_as_it_was_and_what_is_no_graph_is_refused(recorder):
 
 def test_a_recorder_that_fails_does_not_reach_the_graph(recorder, monkeypatch, caplog):
     recorded = record(planning(together=True).compile(), recorder)
-    monkeypatch.setattr(recording.Graphs, "node_began", lambda *a, **k: 1 / 0)
+    monkeypatch.setattr(Graphs, "node_began", lambda *a, **k: 1 / 0)
     assert recorded.invoke({"date": "14 June"}) == {"date": "21 June", "flight": "14 June"}
     caplog.clear()

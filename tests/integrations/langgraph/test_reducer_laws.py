@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage
 
 from settlemark_langgraph import reducers
-from settlemark_langgraph.reducers import SingleWriter, latest_by_version
+from settlemark_langgraph.channels import SingleWriter, latest_by_version
 
 SCALARS = st.none() | st.integers(-9, 9) | st.text("ab", max_size=2)
 KEYED = st.fixed_dictionaries(

@@ -25,7 +25,7 @@ from langgraph.types import Command, Send
 from typing_extensions import TypedDict
 
 from settlemark_langgraph import reducers
-from settlemark_langgraph.reducers import SingleWriter, latest_by_version, propose, resolve, value_of
+from settlemark_langgraph.channels import SingleWriter, latest_by_version, propose, resolve, value_of
 
 THREAD = {"configurable": {"thread_id": "1"}}
 Plan = Annotated[reducers.Versioned, latest_by_version]

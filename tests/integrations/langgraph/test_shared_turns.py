@@ -413,7 +413,7 @@ def test_nothing_is_kept_of_a_run_that_is_over(world, settlement, invoke):
 
 
 def test_a_url_in_the_place_of_a_settlement_is_refused_with_what_to_pass():
-    with pytest.raises(UsageError, match="settlement='memory:' is no Settlement: pass SettlementMiddleware"):
+    with pytest.raises(UsageError, match="settlement='memory:' is no Settlement: pass Settlement.url."):
         SettlementMiddleware("memory:")
 
 

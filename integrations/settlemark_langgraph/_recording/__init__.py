@@ -1,0 +1,1 @@
+"""A history of a stock graph, with nothing settled."""

@@ -1,0 +1,244 @@
+"""Going back to an earlier checkpoint of a thread, in the world as in the state.
+
+LangGraph's time travel changes what the thread remembers; what its nodes did since stands. Here that is undone
+first, newest first, and what stays is told before anything happens; then the thread is forked at the checkpoint.
+The fork has a checkpoint of its own, so the names of all that runs from there are new: its effects run anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
+from langgraph.pregel import Pregel
+from langgraph.types import StateSnapshot
+
+from settlemark import Rewind, Settlement, UsageError
+from settlemark.hosting import Act, Program, host_of, run_async, run_sync
+from settlemark.ledger import RecordedTransaction
+from settlemark_langgraph._identity import superstep_name
+from settlemark_langgraph._rewind.history import History, Place
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+Graph = Pregel[Any, Any, Any, Any]
+
+_BY = "settlemark_langgraph.rewind"
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadRewind:
+    """What going back to a checkpoint of a thread does, or has done: see `rewind`.
+
+    Attributes:
+        world: what is undone, and what stays.
+        checkpoints: the checkpoints of the thread that are gone back over, the newest first.
+        unplaced: transactions of the thread that began after the checkpoint, and of which its checkpoints do not tell
+            whether they came from it: `durability="exit"` stores too few. They are left as they are.
+        config: what to invoke the graph with, to go on from there; None as long as nothing has happened.
+    """
+
+    world: Rewind
+    checkpoints: tuple[str, ...]
+    unplaced: tuple[str, ...]
+    config: RunnableConfig | None
+
+    def __str__(self) -> str:
+        """Tell it in sentences."""
+        lines = [str(self.world)]
+        if self.unplaced:
+            lines.append(
+                "Left as it is, since the thread's checkpoints do not tell whether it came after:"
+                f" {', '.join(self.unplaced)}."
+            )
+        return "\n".join(lines)
+
+    def __rich__(self) -> RenderableType:
+        """Return it as a table for a rich console."""
+        return self.world.__rich__()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        configurable = None if self.config is None else self.config.get("configurable", {})
+        return {
+            "world": self.world.to_json(),
+            "checkpoints": list(self.checkpoints),
+            "unplaced": list(self.unplaced),
+            "config": None if configurable is None else {"configurable": {k: str(v) for k, v in configurable.items()}},
+        }
+
+
+def rewind(
+    graph: Graph,
+    config: RunnableConfig,
+    settlement: Settlement,
+    *,
+    dry_run: bool = True,
+    by: str = _BY,
+    note: str = "",
+    overwrite: Iterable[str] = (),
+) -> ThreadRewind:
+    """Go back to an earlier checkpoint of a thread: undo what was done after it, then fork the thread there.
+
+    By default nothing happens, and what would is told. What has been done since the checkpoint, in subgraphs too, is
+    undone in reverse order; what cannot be undone, or others have built upon, stays and is named: see
+    `Settlement.rewind`. What of it has not ended is aborted. Then the thread goes on from the fork, which runs its
+    effects anew. Who resumes what was gone back over is told so (`Rewound`).
+
+    Have nobody run the thread meanwhile. To go on from an old checkpoint by its id is a fork of LangGraph's own:
+    its effects run anew, on a state that tells of what was undone.
+
+    Args:
+        graph: compiled with a checkpointer.
+        config: names the thread and the checkpoint, as a snapshot of `graph.get_state_history(…)` has it.
+        settlement: settles the graph's tools.
+        dry_run: tell what would happen, and do nothing.
+        by: who goes back.
+        note: why.
+        overwrite: keys of conflicts that are undone nevertheless.
+
+    Raises:
+        UsageError: `config` names no checkpoint of a thread of this graph, or one in the midst of what settles as one
+            run. DeclarationError: an undo is not known in this process. WaitTimeout: another holds a scope. Nothing
+            that had committed was undone.
+    """
+    found: ThreadRewind = run_sync(
+        _program(_Synchronous(graph), config, settlement, by, note, overwrite, dry_run=dry_run)
+    )
+    return found
+
+
+def arewind(
+    graph: Graph,
+    config: RunnableConfig,
+    settlement: Settlement,
+    *,
+    dry_run: bool = True,
+    by: str = _BY,
+    note: str = "",
+    overwrite: Iterable[str] = (),
+) -> Awaitable[ThreadRewind]:
+    """Do as `rewind`, for an event loop."""
+    return run_async(_program(_Asynchronous(graph), config, settlement, by, note, overwrite, dry_run=dry_run))
+
+
+class _Synchronous:
+    """How a thread's state is read and written by synchronous code."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._saver = _saver_of(graph)
+
+    def checkpoints(self, config: RunnableConfig) -> list[CheckpointTuple]:
+        return list(self._saver.list(config))
+
+    def state(self, config: RunnableConfig) -> StateSnapshot:
+        return self._graph.get_state(config, subgraphs=True)
+
+    def fork(self, config: RunnableConfig) -> RunnableConfig:
+        return self._graph.update_state(config, None, as_node="__copy__")
+
+
+class _Asynchronous:
+    """How a thread is asked in an event loop."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._saver = _saver_of(graph)
+
+    async def checkpoints(self, config: RunnableConfig) -> list[CheckpointTuple]:
+        return [found async for found in self._saver.alist(config)]
+
+    async def state(self, config: RunnableConfig) -> StateSnapshot:
+        return await self._graph.aget_state(config, subgraphs=True)
+
+    async def fork(self, config: RunnableConfig) -> RunnableConfig:
+        return await self._graph.aupdate_state(config, None, as_node="__copy__")
+
+
+def _program(
+    asked: _Synchronous | _Asynchronous,
+    config: RunnableConfig,
+    settlement: Settlement,
+    by: str,
+    note: str,
+    overwrite: Iterable[str],
+    *,
+    dry_run: bool,
+) -> Program[ThreadRewind]:
+    thread, target = _named(config)
+    stored = yield from _ask(asked.checkpoints, {"configurable": {"thread_id": thread}})
+    history = History.of(thread, stored, target)
+    recorded: list[RecordedTransaction]
+    recorded, unfinished = yield from host_of(settlement).of_run(thread)
+    names = dict.fromkeys((*(one.row.name for one in recorded), *unfinished))
+    places = {name: history.place(name) for name in names}
+    for name, place in places.items():
+        if place is Place.BEFORE:
+            history.refuse_a_run_that_spans_it(name, recorded)
+    barred: dict[str, str] = {}
+    for leaf in () if dry_run else history.ends:
+        state: StateSnapshot = yield from _ask(asked.state, history.config(leaf))
+        barred.update(dict.fromkeys(_to_come(thread, state), thread))
+    after = [name for name, place in places.items() if place is Place.AFTER]
+    world: Rewind = yield from host_of(settlement).rewinding(
+        after, by=by, note=note, dry_run=dry_run, overwrite=overwrite, barred=barred
+    )
+    fork: RunnableConfig | None = None
+    if not dry_run:
+        fork = yield from _ask(asked.fork, history.config(target))
+    unplaced = tuple(name for name, place in places.items() if place is Place.UNKNOWN)
+    return ThreadRewind(world, history.gone, unplaced, fork)
+
+
+def _ask(function: Callable[[RunnableConfig], Any], config: RunnableConfig) -> Program[Any]:
+    return (yield Act(function, {"config": config}, None))
+
+
+def _named(config: RunnableConfig) -> tuple[str, str]:
+    """Return the thread and the checkpoint that a config names."""
+    configurable = config.get("configurable", {})
+    thread, checkpoint = configurable.get("thread_id"), configurable.get("checkpoint_id")
+    if not thread or not checkpoint:
+        raise UsageError(
+            "config names no checkpoint to go back to: nothing was undone; pass the config of one of"
+            " graph.get_state_history({'configurable': {'thread_id': …}})"
+        )
+    if configurable.get("checkpoint_ns"):
+        raise UsageError(
+            f"{checkpoint} is a checkpoint of the subgraph {configurable['checkpoint_ns']}: nothing was undone; go back"
+            " to one of the whole graph"
+        )
+    return str(thread), str(checkpoint)
+
+
+def _saver_of(graph: Graph) -> BaseCheckpointSaver[Any]:
+    saver: Any = getattr(graph, "checkpointer", None)
+    if not isinstance(cast("object", saver), BaseCheckpointSaver):
+        raise UsageError(
+            "this graph has no checkpointer of its own, so there is nothing to go back to: compile(checkpointer=…)"
+        )
+    found: BaseCheckpointSaver[Any] = saver
+    return found
+
+
+def _to_come(thread: str, state: StateSnapshot | None) -> Iterable[str]:
+    """Yield the names under which whoever resumes the end of a branch would begin, in subgraphs too."""
+    if state is None or not state.tasks:
+        return
+    configurable = state.config.get("configurable", {})
+    superstep = superstep_name(thread, configurable.get("checkpoint_ns", ""), configurable.get("checkpoint_id"))
+    yield superstep
+    yield f"{superstep}/run"
+    for task in state.tasks:
+        yield f"{superstep}:{task.id}"
+        yield f"{superstep}:{task.name}"
+        if isinstance(task.state, StateSnapshot):
+            yield from _to_come(thread, task.state)
+
+
+__all__ = ["ThreadRewind", "arewind", "rewind"]

@@ -1,0 +1,1 @@
+"""What LangGraph tells of a superstep, and the transactions that end with one, or with a run."""

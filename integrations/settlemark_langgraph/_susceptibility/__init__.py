@@ -1,1 +1,0 @@
-"""Which channels of a graph are open to lost updates, fail-stops and stale reads, by its reachable supersteps."""
