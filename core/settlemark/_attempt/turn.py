@@ -37,10 +37,16 @@ class SeatState(Enum):
 
 
 class Seat:
-    """One call's place in its turn."""
+    """One call's place in its turn.
+
+    Attributes:
+        gated: whether a person may have to approve the call.
+        reads: whether the call changes nothing.
+    """
 
     __slots__ = (
-        "declaration", "effect", "held", "interruption", "number", "paths", "scopes", "state", "tickets", "turn",
+        "declaration", "effect", "gated", "held", "interruption", "number", "paths", "reads", "scopes", "state",
+        "tickets", "turn",
     )  # fmt: skip
 
     def __init__(
@@ -51,6 +57,8 @@ class Seat:
         self.declaration = declaration
         self.scopes = scopes
         self.held = held
+        self.gated = declaration.approve is not None
+        self.reads = declaration.kind is EffectClass.READ
         self.effect: Effect | None = None
         self.state = SeatState.EXPECTED
         self.interruption: BaseException | None = None
@@ -63,19 +71,9 @@ class Seat:
         return self.scopes[0] if self.scopes else None
 
     @property
-    def gated(self) -> bool:
-        """Whether a person may have to approve the call."""
-        return self.declaration.approve is not None
-
-    @property
     def shown(self) -> bool:
         """Whether reads of its transaction see it while it is held."""
         return self.held and self.declaration.kind is EffectClass.STAGED
-
-    @property
-    def reads(self) -> bool:
-        """Whether the call changes nothing."""
-        return self.declaration.kind is EffectClass.READ
 
 
 class Turn:

@@ -164,7 +164,7 @@ class Settling:
                 if attempt.splinters:
                     blocked = self._splitting.decide_split(attempt, txn, protocol, book)
                 else:
-                    blocked = protocol.decide(txn, lasting=attempt.written)
+                    blocked = protocol.decide(txn, lasting=attempt.written and bool(self._releases.to_leave(attempt)))
                 if blocked is None and attempt.written:
                     self.record_decision(attempt, txn, protocol, book)
             return None if blocked is None else (blocked, protocol.watch(blocked.holder, txn))
@@ -206,7 +206,7 @@ class Settling:
         unknown = self._unknown(attempt, book)
         attempt.decided_at = self._kernel.ledger.time()
         book.otherwise(partial(setattr, attempt, "decided_at", None))
-        if not self._releases.to_leave(attempt):
+        if txn.state is State.RELEASING and not self._releases.to_leave(attempt):
             protocol.finish(txn)
         attempt.put(book, [*unknown, attempt.state_change(self._kernel.clock())])
 

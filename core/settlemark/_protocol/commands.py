@@ -71,11 +71,6 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
 
     refusals: ClassVar[tuple[type[SettlemarkError], ...]] = ()
 
-    @classmethod
-    def of(cls, *given: Any, **named: Any) -> Command:
-        """Return the command for a step that was taken with these transactions, calls and values."""
-        return cls(*_plain(given), **dict(zip(named, _plain(named.values()), strict=True)) if named else {})
-
 
 # ---- beginning
 
@@ -337,7 +332,7 @@ COMMANDS: tuple[type[Command], ...] = tuple(Command.__subclasses__())
 # ---- values and texts
 
 
-def _plain(values: Iterable[Any]) -> list[Any]:
+def plain(values: Iterable[Any]) -> list[Any]:
     """Return the values that stand for others in a command."""
     return [value if _kind(value) in _AS_THEY_ARE else _PLAIN.get(_kind(value), _of_a_class)(value) for value in values]
 
@@ -360,8 +355,8 @@ _PLAIN: dict[type[Any], Callable[[Any], Any]] = {
     Call: _ref,
     Txn: attrgetter("id"),
     str: partial(prose, most=CAUSE),
-    tuple: lambda values: tuple(_plain(values)),
-    list: lambda values: tuple(_plain(values)),
+    tuple: lambda values: tuple(plain(values)),
+    list: lambda values: tuple(plain(values)),
     dict: _detail,
 }
 

@@ -80,7 +80,8 @@ class Protocol:
                 self.fault = error
             raise
         finally:
-            self.journal.append(kind.of(*given, **named))
+            said = dict(zip(named, c.plain(named.values()), strict=True)) if named else {}
+            self.journal.append(kind(*c.plain(given), **said))
 
     def apply(self, command: Command) -> None:
         """Apply a command that another replica took; one about something that has ended moves nothing.

@@ -175,17 +175,17 @@ class SqliteWire(Wire):
     def query(self, statement: Statement, values: Values) -> list[Row]:
         """Return the rows of a statement."""
         text, names = statement.said(self.dialect)
-        return list(self._run(text, _in_order(values, names)).fetchall())
+        return list(self._run(text, [values[name] for name in names]).fetchall())
 
     def execute(self, statement: Statement, values: Values) -> None:
         """Run a statement."""
         text, names = statement.said(self.dialect)
-        self._run(text, _in_order(values, names))
+        self._run(text, [values[name] for name in names])
 
     def execute_all(self, statement: Statement, rows: Iterable[Values]) -> None:
         """Run a statement for each of several rows, in one call of the driver: each call lets other threads in."""
         text, names = statement.said(self.dialect)
-        bound = [_in_order(values, names) for values in rows]
+        bound = [[values[name] for name in names] for values in rows]
         try:
             if watchers:
                 watched(text, lambda: self._driver.executemany(text, bound))
@@ -211,10 +211,6 @@ class SqliteWire(Wire):
         if not watchers:
             return self._driver.execute(text, values)
         return watched(text, lambda: self._driver.execute(text, values))
-
-
-def _in_order(values: Values, names: tuple[str, ...]) -> tuple[Any, ...]:
-    return tuple(map(values.__getitem__, names))
 
 
 class PostgresWire(Wire):
