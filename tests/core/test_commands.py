@@ -178,10 +178,10 @@ def test_what_is_said_of_an_abort_comes_back_as_it_was():
 def test_a_command_says_no_more_than_it_has_to():
     txn = Txn(7, "trip", "trip", 1, (1, ""), retry=False, owner="")
     call = Call(txn, Scope.parse("room:/Ada"), Mode.EAGER, 3)
-    assert c.encode([c.Seal.of(txn), c.Seal.of(txn, hooked=True)]) == (
+    assert c.encode([c.Seal(*c.plain([txn])), c.Seal(*c.plain([txn, True]))]) == (
         '[{"do":"seal","txn":7},{"do":"seal","txn":7,"hooked":true}]'
     )
-    assert c.encode([c.Admit.of(call)]) == '[{"do":"admit","call":[7,0,"room:/Ada",2,3,false,0]}]'
+    assert c.encode([c.Admit(*c.plain([call]))]) == '[{"do":"admit","call":[7,0,"room:/Ada",2,3,false,0]}]'
 
 
 # ---- taking what others took

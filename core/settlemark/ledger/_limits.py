@@ -48,11 +48,12 @@ class Limit:
         return min(self.at, max(self.since, self.closing) + CLOSE_SECONDS) - time.monotonic()
 
 
-class _Current(threading.local):
-    limit: Limit | None = None
+class _Here(threading.local):
+    limit = Limit()
+    """Until when this thread waits for its store; without an end where nobody says one."""
 
 
-_current = _Current()
+here = _Here()
 
 
 @contextmanager
@@ -60,22 +61,16 @@ def within(limit: Limit | float) -> Generator[None]:
     """Limit how long this thread waits for its store: by a `Limit`, or in seconds."""
     if not isinstance(limit, Limit):
         limit = Limit(time.monotonic() + limit)
-    before, _current.limit = _current.limit, limit
+    before, here.limit = here.limit, limit
     try:
         yield
     finally:
-        _current.limit = before
+        here.limit = before
 
 
 def remaining() -> float:
     """Return the seconds for which this thread may still wait for its store."""
-    limit = _current.limit
-    return inf if limit is None else limit.remaining()
-
-
-def current() -> Limit:
-    """Return the limit of this thread's waits for its store."""
-    return _current.limit or Limit()
+    return here.limit.remaining()
 
 
 def is_late(error: BaseException) -> bool:
@@ -102,7 +97,7 @@ __all__ = [
     "LEAST_SECONDS",
     "LateError",
     "Limit",
-    "current",
+    "here",
     "is_late",
     "patience",
     "remaining",

@@ -220,10 +220,10 @@ class SplitForgetsLiveReads(Splitting):
 class TriesAgainWhateverHappened(Acting):
     """Does as it is told, although the step has been undone while that was thought about."""
 
-    def _perform(self, attempt: Any, effect: Any, let_through: Any) -> Any:
+    def _perform(self, attempt: Any, txn: Any, effect: Any, let_through: Any) -> Any:
         while True:
             try:
-                return (yield from self._try(attempt, effect, let_through))
+                return (yield from self._try(attempt, txn, effect, let_through))
             except Exception as error:
                 failure = Failure(attempt.name, effect.declaration.tool, {}, effect.scope_text, error, 1, held=False)
                 if (yield Act(partial(attempt.ask, failure), {}, None)) != "retry":

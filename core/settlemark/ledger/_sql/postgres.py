@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy import event
 
 from settlemark.ledger._forking import cut_in_child
-from settlemark.ledger._limits import LateError, current
+from settlemark.ledger._limits import LateError, here
 
 _SETTINGS: Mapping[str, str] = {
     "idle_in_transaction_session_timeout": "60s",  # a client cut off by the network keeps no lock
@@ -80,7 +80,7 @@ def _bounded() -> type[Connection]:
         """The server has not answered in time."""
 
     def until_late(waited: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-        limit = current()
+        limit = here.limit
         try:
             wanted = next(waited)
             while True:
