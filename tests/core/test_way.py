@@ -12,11 +12,10 @@ import pytest
 from tests.rooms.replica import store
 from tests.way import committing, shortest
 
-MOST = {"memory": (945, 73), "sqlite": (1_375, 89), "postgres": (1_555, 89)}
+MOST = {"memory": (600, 67), "sqlite": (1_040, 84), "postgres": (1_170, 84)}
 """Entries and files of a plain transaction of two calls, by the kind of its store.
 
-There are more files, and no more entries, since the replica, the kernel and the attempt are cut into parts: one noun a
-file.
+There are more files since the replica, the kernel and the attempt are cut into parts: one noun a file.
 """
 
 
