@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from settlemark.ledger._replica import replica, store, store_transaction
 from settlemark.ledger._replica.batch import Batches
-from settlemark.ledger._replica.connection import Connection
 from settlemark.ledger._replica.enrolment import Enrolment
 from settlemark.ledger._replica.group_commit import GroupCommit
 from settlemark.ledger._replica.image import Own, image, load
 from settlemark.ledger._replica.journal import read, replay, written
 from settlemark.ledger._replica.looking import Look, effects, looking
 from settlemark.ledger._replica.membership import EPOCHS, Member
-from settlemark.ledger._replica.others import LOOK_OFTEN_SECONDS, LOOK_SECONDS, Others
 from settlemark.ledger._replica.replica import NEVER, UNREADABLE, Replica
 from settlemark.ledger._replica.shared_log import SharedLog
 from settlemark.ledger._replica.step_queue import QueuedStep, StepQueue
 from settlemark.ledger._replica.store import SqlLedger, engine_to
 from settlemark.ledger._replica.store_transaction import SpoiltError, StoreTransaction, Taken
+from settlemark.ledger._sql.connection import Connection
+from settlemark.ledger._sql.others import LOOK_OFTEN_SECONDS, LOOK_SECONDS, Others
 
 __all__ = [
     "EPOCHS",

@@ -21,12 +21,12 @@ from settlemark._protocol.holdings import fire
 from settlemark.ledger._failures import explain, is_gone, is_passing
 from settlemark.ledger._lease import Lease
 from settlemark.ledger._limits import LAST_LOOK_SECONDS, Limit, is_late
-from settlemark.ledger._replica.connection import Connection
 from settlemark.ledger._replica.enrolment import Enrolment
 from settlemark.ledger._replica.replica import Replica
 from settlemark.ledger._replica.shared_log import SharedLog
 from settlemark.ledger._replica.step_queue import QueuedStep, StepQueue
 from settlemark.ledger._replica.store_transaction import SpoiltError, StoreTransaction
+from settlemark.ledger._sql.connection import Connection
 from settlemark.ledger._sql.sqlite import opened_file
 from settlemark.ledger._sql.wire import Unsent
 

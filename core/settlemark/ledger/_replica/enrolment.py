@@ -11,8 +11,8 @@ from settlemark.ledger._acts import Acts
 from settlemark.ledger._contract import Book
 from settlemark.ledger._lease import Lease, bury
 from settlemark.ledger._record.book import SqlBook
-from settlemark.ledger._replica.others import Others
 from settlemark.ledger._replica.step_queue import StepQueue
+from settlemark.ledger._sql.others import Others
 from settlemark.ledger._sql.wire import Statement, Wire
 from settlemark.ledger._workers import retire
 

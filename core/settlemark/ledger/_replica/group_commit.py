@@ -20,9 +20,9 @@ from settlemark._edges.wording import by_reader
 from settlemark.ledger._contract import Step
 from settlemark.ledger._limits import LAST_LOOK_SECONDS, Limit, patience, within
 from settlemark.ledger._replica.batch import IN_DOUBT, Batches
-from settlemark.ledger._replica.connection import Connection
 from settlemark.ledger._replica.replica import Replica
 from settlemark.ledger._replica.step_queue import QueuedStep, StepQueue
+from settlemark.ledger._sql.connection import Connection
 from settlemark.ledger._urls import shown
 
 _SLICE_SECONDS = 0.5

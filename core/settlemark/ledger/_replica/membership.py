@@ -19,14 +19,14 @@ from settlemark.ledger._lease import QUARANTINE_SECONDS, Lease, Watch
 from settlemark.ledger._limits import LAST_LOOK_SECONDS, within
 from settlemark.ledger._payloads.payloads import Packer
 from settlemark.ledger._replica.batch import Batches
-from settlemark.ledger._replica.connection import Connection
 from settlemark.ledger._replica.enrolment import Enrolment
 from settlemark.ledger._replica.group_commit import Answer, GroupCommit
-from settlemark.ledger._replica.others import Others
 from settlemark.ledger._replica.replica import Replica
 from settlemark.ledger._replica.shared_log import SharedLog
 from settlemark.ledger._replica.step_queue import StepQueue
 from settlemark.ledger._replica.store_transaction import StoreTransaction
+from settlemark.ledger._sql.connection import Connection
+from settlemark.ledger._sql.others import Others
 from settlemark.ledger._urls import shown
 
 _log = logging.getLogger("settlemark")

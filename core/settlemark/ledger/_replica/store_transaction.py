@@ -19,13 +19,13 @@ from settlemark.ledger._failures import explain
 from settlemark.ledger._lease import Lease, StoreTime, Watch
 from settlemark.ledger._payloads.payloads import Packer
 from settlemark.ledger._record.book import SqlBook
-from settlemark.ledger._replica.connection import Connection
 from settlemark.ledger._replica.enrolment import Enrolment
 from settlemark.ledger._replica.journal import written
-from settlemark.ledger._replica.others import Others
 from settlemark.ledger._replica.replica import UNREADABLE, Replica
 from settlemark.ledger._replica.shared_log import SharedLog
 from settlemark.ledger._replica.step_queue import QueuedStep, StepQueue
+from settlemark.ledger._sql.connection import Connection
+from settlemark.ledger._sql.others import Others
 from settlemark.ledger._sql.wire import Unsent, Wire
 
 _log = logging.getLogger("settlemark")
