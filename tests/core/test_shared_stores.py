@@ -28,7 +28,7 @@ from tests.core.explorer.stores import SharedStore, SteppedLedger
 from tests.core.naive import Naive
 from tests.extent import ALL
 from tests.rooms.protocol import FLOORS, Blocked, Board, Call, Mode, then
-from tests.rooms.replica import EPOCHS, image
+from tests.rooms.replica import EPOCHS, Replica, image
 
 from settlemark import LateAppend, LedgerError, Scope, SettlemarkError, State, StateError
 from settlemark.hosting import Protocol, Reason
@@ -532,9 +532,7 @@ class ForgetsWhatAnAbortLeft(Protocol):
         super().undone(call, clean=True)
 
 
-class KeepsUpLate(SteppedLedger):
-    """Takes each of another's entries when it sees the next one."""
-
+class Late(Replica):
     late = None
 
     def _replay(self, number, text):
@@ -542,6 +540,14 @@ class KeepsUpLate(SteppedLedger):
         if late is not None:
             super()._replay(*late)
         self.applied = number
+
+
+class KeepsUpLate(SteppedLedger):
+    """Takes each of another's entries when it sees the next one."""
+
+    def __init__(self, *given, **named):
+        super().__init__(*given, **named)
+        self.replica.__class__ = Late
 
 
 class BuriesNobody(SteppedLedger):

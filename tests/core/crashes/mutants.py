@@ -16,7 +16,7 @@ class EffectBeforeIntent(Acting):
     """Acts first, and has the intent on record afterwards."""
 
     def act(self, attempt, txn, effect, let_through):
-        result = yield from self._perform(attempt, effect, let_through)
+        result = yield from self._perform(attempt, txn, effect, let_through)
         yield from self._admission.admit(attempt, txn, effect, Mode.EAGER, intends=True)
         yield from self._come_back(attempt, txn, effect, [])
         return result

@@ -212,7 +212,7 @@ def _stop_between(worker, point, monkeypatch):
     for service, name, at in (
         (driver.acting, "_send", LOOKS[0]), (driver.acting, "_perform", "between the intent and the act"),
         (driver.releases, "_let_one_leave", LOOKS[1]), (driver.releases, "_release", "before a release"),
-        (driver.undoing, "_take_back", "before an undo"),
+        (driver.taking_back, "_take_back", "before an undo"),
     ):  # fmt: skip
         original = getattr(service, name)
 
