@@ -550,11 +550,17 @@ class KeepsUpLate(SteppedLedger):
         self.replica.__class__ = Late
 
 
+class Unburied(Replica):
+    def _replay(self, number, text):
+        super()._replay(number, json.dumps([step for step in json.loads(text) if step["do"] != "bury"]))
+
+
 class BuriesNobody(SteppedLedger):
     """Does not take from a worker what another thought dead."""
 
-    def _replay(self, number, text):
-        super()._replay(number, json.dumps([step for step in json.loads(text) if step["do"] != "bury"]))
+    def __init__(self, *given, **named):
+        super().__init__(*given, **named)
+        self.replica.__class__ = Unburied
 
 
 MUTANTS = {
