@@ -35,10 +35,10 @@ from settlemark._api.toolbox import Toolbox
 from settlemark._attempt.attempt import Attempt
 from settlemark._attempt.part import Inside, Part
 from settlemark._attempt.turn import Turn
-from settlemark._edges.door import ended, outcome_of
 from settlemark._edges.extras import missing
 from settlemark._edges.plain import joined
 from settlemark._edges.private import make_private
+from settlemark._edges.user_code import ended, outcome_of
 from settlemark._edges.wording import in_words, kind_of, message_of
 from settlemark._engine.doubt import effect_of_key
 from settlemark._lifecycle.parking import Park
@@ -57,11 +57,11 @@ from settlemark._protocol.states import Reason
 from settlemark._report.questions import questions
 from settlemark._report.sentences import account, residue_values, said_values
 from settlemark._runtime.aio import Patience, end_async, run_async, to_its_end, uninterrupted
+from settlemark._runtime.call_context import in_event_loop, running_loop
 from settlemark._runtime.choice import MARK, Choice, chosen_in
 from settlemark._runtime.driver import Driver
 from settlemark._runtime.sync import run_sync
 from settlemark._runtime.threads import in_thread
-from settlemark._runtime.within import in_event_loop, running_loop
 from settlemark.ledger._sql.clocks import CLOCKS
 from settlemark.ledger._urls import discreet, shown
 

@@ -17,10 +17,10 @@ from crewai.hooks.tool_hooks import ToolCallHookContext
 from crewai.tools import BaseTool
 
 from settlemark.agents import AgentRun, Work
-from settlemark_crewai._beside import Beside
 from settlemark_crewai._claim import Claim, claimed
 from settlemark_crewai._job import Job
 from settlemark_crewai._session import Session, alone
+from settlemark_crewai._side_data import Beside
 from settlemark_crewai._tools import Mark, mark_of
 
 

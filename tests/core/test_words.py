@@ -16,7 +16,7 @@ BROAD = {"Exception", "BaseException"}
 AT_LEISURE = {"settlemark_demo", "lint", "benchmarks"}  # they speak of errors of their own making
 USERS = {"function", "refine", "_source", "_on_residue", "_rule", "around", "tell", "fetch"}
 """Attributes that hold what is the user's."""
-ASKS_NOBODY = {"door.py"}
+ASKS_NOBODY = {"user_code.py"}
 
 
 def files():

@@ -63,16 +63,16 @@ def _shim(name: str) -> Room:
 ROOMS = (
     _core(
         "protocol", "_protocol/*.py _protocol/rules/*.py _model/guards.py",
-        "test_protocol.py test_claims.py test_index.py test_states.py test_line.py test_refine.py test_early_reads.py"
-        " test_guards.py test_plans.py test_freshness.py test_tool_registry.py test_transaction.py test_holding.py"
-        " test_nesting.py test_replica.py test_queries.py test_commands.py test_plainly.py test_shared_stores.py"
-        " test_refusals.py test_ties.py test_order_times.py history/test_engine.py",
+        "test_protocol.py test_claims.py test_index.py test_states.py test_waiting_line.py test_refine.py"
+        " test_early_reads.py test_guards.py test_plans.py test_freshness.py test_tool_registry.py test_transaction.py"
+        " test_holding.py test_nesting.py test_replica.py test_queries.py test_commands.py test_plainly.py"
+        " test_shared_stores.py test_refusals.py test_ties.py test_order_times.py history/test_engine.py",
     ),
     _core(
         "driver",
         "_acts/*.py _attempt/*.py _engine/*.py _engine/undo/*.py _lifecycle/*.py _lifecycle/*/*.py _runtime/*.py"
-        " _report/rejected_on_replay.py _report/verdicts.py _api/hold.py _api/operators.py _api/who_waits.py"
-        " _edges/door.py _edges/shield.py _model/disposition.py",
+        " _report/approval_rejected_on_replay.py _report/verdicts.py _api/hold.py _api/operators.py _api/who_waits.py"
+        " _edges/user_code.py _edges/shield.py _model/disposition.py",
         "test_disposition.py test_frameworks_turn.py test_asked_again.py test_thrown_away.py"
         " test_bodies.py test_leaving.py test_suspended.py test_tending.py test_transaction.py test_abort.py"
         " test_sequencer.py test_failing.py test_acting_again.py test_tool_registry.py test_check.py test_verdicts.py"
@@ -83,8 +83,8 @@ ROOMS = (
         " test_windows.py test_taking_up.py test_async.py test_threads.py test_exceptions.py test_invariant.py"
         " test_interrupts.py test_observing.py test_answers_race.py test_gate.py test_cut_off.py test_services.py"
         " test_retention.py test_once.py test_refine.py test_cleaning_up.py test_probes_false.py test_rejected_again.py"
-        " test_rejected_on_replay.py test_attempt_parts.py"
-        " test_treasury_wire.py test_speculation_residue.py test_begun_late.py test_way.py test_claims.py test_line.py"
+        " test_approval_rejected_on_replay.py test_attempt_parts.py test_treasury_wire.py test_speculation_residue.py"
+        " test_begun_late.py test_way.py test_claims.py test_waiting_line.py"
         " test_early_reads.py test_plans.py test_guards.py test_deadlines.py test_closing.py test_show.py test_logs.py"
         " test_power.py test_revived.py commands agents crashes workers/test_silent.py workers/test_fenced.py",
     ),

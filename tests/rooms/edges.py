@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from settlemark._edges import errors, shield
-from settlemark._edges.door import Ended, Through, Unfinished, through
 from settlemark._edges.plain import plain, plain_json, plain_traceback
 from settlemark._edges.shield import HEADROOM
 from settlemark._edges.text import DERIVED, NAME, NAMESPACE, WHO
+from settlemark._edges.user_code import Ended, Through, Unfinished, through
 from settlemark._edges.wording import MOST, is_a
 
 __all__ = [

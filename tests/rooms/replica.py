@@ -16,7 +16,7 @@ from settlemark.ledger._replica.step_queue import QueuedStep, StepQueue
 from settlemark.ledger._replica.store import SqlLedger, engine_to
 from settlemark.ledger._replica.store_transaction import SpoiltError, StoreTransaction, Taken
 from settlemark.ledger._sql.connection import Connection
-from settlemark.ledger._sql.others import LOOK_OFTEN_SECONDS, LOOK_SECONDS, Others
+from settlemark.ledger._sql.other_workers import LOOK_OFTEN_SECONDS, LOOK_SECONDS, Others
 
 __all__ = [
     "EPOCHS",

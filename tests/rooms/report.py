@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from settlemark._report import sentences
-from settlemark._report.rejected_on_replay import because_in, refuse_rejected
+from settlemark._report.approval_rejected_on_replay import because_in, refuse_rejected
 
 __all__ = ["because_in", "refuse_rejected", "sentences"]

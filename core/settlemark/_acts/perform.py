@@ -12,8 +12,8 @@ from typing import Any, Protocol, TypeVar
 from settlemark._acts.current import CurrentCall
 from settlemark._acts.effect import Effect, Frozen
 from settlemark._acts.requests import Act, Request, Sleep
-from settlemark._edges.door import Unfinished
 from settlemark._edges.errors import InDoubt, LedgerError, PartialCommit, Refused, SettlemarkError
+from settlemark._edges.user_code import Unfinished
 from settlemark._edges.wording import in_words, is_a, is_cut_off, parts_of
 from settlemark._model.declaration import Declaration
 from settlemark._model.disposition import Disposed

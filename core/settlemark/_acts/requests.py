@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from settlemark._acts.current import CurrentCall
-    from settlemark._edges.door import Ended
+    from settlemark._edges.user_code import Ended
     from settlemark._protocol.holdings import Ticket
 
 

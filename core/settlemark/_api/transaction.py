@@ -16,9 +16,9 @@ from settlemark._api.checked import checked_park
 from settlemark._api.host import Host
 from settlemark._attempt.part import Part
 from settlemark._attempt.turn import Seat, Turn
-from settlemark._edges.door import is_lazy_function
 from settlemark._edges.errors import StateError, UsageError
 from settlemark._edges.shield import closed
+from settlemark._edges.user_code import is_lazy_function
 from settlemark._lifecycle.parking import Park
 from settlemark._model import json_text
 from settlemark._model.declaration import Declaration

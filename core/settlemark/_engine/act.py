@@ -11,11 +11,11 @@ from settlemark._acts.effect import Effect
 from settlemark._acts.perform import Program, perform
 from settlemark._attempt.attempt import Attempt
 from settlemark._attempt.part import current_of
-from settlemark._edges.door import through
 from settlemark._edges.errors import (
     LeaseLost,
     SettlemarkError,
 )
+from settlemark._edges.user_code import through
 from settlemark._edges.wording import is_a
 from settlemark._engine.admission import Admission, returned
 from settlemark._engine.doubt import Probing, unless_told

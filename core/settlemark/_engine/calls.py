@@ -30,7 +30,7 @@ from settlemark._protocol.holdings import Blocked, Mode, Txn, fire
 from settlemark._protocol.leaving import Leaves
 from settlemark._protocol.protocol import Protocol
 from settlemark._protocol.states import Reason, State, Tag
-from settlemark._report.rejected_on_replay import refuse_recorded_rejection
+from settlemark._report.approval_rejected_on_replay import refuse_recorded_rejection
 from settlemark.ledger._contract import Book, RecordedEffect
 
 TURN_SECONDS = 600.0

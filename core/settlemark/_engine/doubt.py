@@ -14,9 +14,9 @@ from settlemark._acts.effect import Effect
 from settlemark._acts.perform import Program, Retries, probe
 from settlemark._acts.requests import Sleep
 from settlemark._attempt.attempt import Attempt
-from settlemark._edges.door import through
 from settlemark._edges.errors import LedgerError
 from settlemark._edges.text import CAUSE, prose
+from settlemark._edges.user_code import through
 from settlemark._engine.kernel import Kernel, log
 from settlemark._model import json_text
 from settlemark._model.disposition import Disposition

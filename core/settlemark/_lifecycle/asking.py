@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from settlemark._acts.effect import Effect
+from settlemark._acts.first_answer import either
 from settlemark._acts.gate import Approval, Approver, Gate, approval_of, is_asked, would
-from settlemark._acts.hearing import either
 from settlemark._acts.perform import Program
 from settlemark._attempt.attempt import Attempt
 from settlemark._attempt.recall import resume

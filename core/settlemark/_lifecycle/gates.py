@@ -35,8 +35,8 @@ from settlemark._observe.logs import about
 from settlemark._protocol.holdings import Txn
 from settlemark._protocol.protocol import Protocol
 from settlemark._protocol.states import Reason, State
+from settlemark._report.approval_rejected_on_replay import refuse_rejected
 from settlemark._report.questions import AnswerOnRecord
-from settlemark._report.rejected_on_replay import refuse_rejected
 from settlemark.ledger._contract import Book
 
 

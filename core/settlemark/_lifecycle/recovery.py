@@ -14,8 +14,8 @@ from settlemark._acts.perform import Program, Retries
 from settlemark._acts.requests import Together, Wait
 from settlemark._attempt.attempt import Attempt
 from settlemark._attempt.revival import is_sealed, named, revive
-from settlemark._edges.door import Ended
 from settlemark._edges.errors import InDoubt, PartialCommit, Refused
+from settlemark._edges.user_code import Ended
 from settlemark._engine.commit import Settling
 from settlemark._engine.doubt import Probing
 from settlemark._engine.kernel import Kernel, log

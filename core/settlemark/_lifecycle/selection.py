@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from settlemark._acts.perform import Program
 from settlemark._acts.requests import Together
 from settlemark._attempt.attempt import Attempt
-from settlemark._edges.door import Ended
+from settlemark._edges.user_code import Ended
 from settlemark._engine.commit import Settling, settling
 from settlemark._engine.freshness import Freshness
 from settlemark._engine.kernel import Kernel

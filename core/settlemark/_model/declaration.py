@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
-from settlemark._edges.door import through
 from settlemark._edges.errors import ScopeError
+from settlemark._edges.user_code import through
 from settlemark._edges.wording import message_of
 from settlemark._model import json_text
 from settlemark._model.effect_class import HELD_CLASSES, EffectClass

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any, ForwardRef, Literal, TypedDict, TypeVar, Unpack
 
-from settlemark._edges.door import is_lazy_function
 from settlemark._edges.errors import DeclarationError
 from settlemark._edges.text import TOOL, VERSION, brief, identity, prose
+from settlemark._edges.user_code import is_lazy_function
 from settlemark._model.declaration import EXTRAS, Declaration, Handler, Registry
 from settlemark._model.effect_class import EffectClass, EffectName
 from settlemark._model.fields import field_path

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Literal, Protocol
 
-from settlemark._edges.door import through
+from settlemark._edges.user_code import through
 from settlemark._model.effect_class import EffectClass, Outcome
 from settlemark._observe.logs import log_failure
 from settlemark._protocol.states import Reason, State, Tag

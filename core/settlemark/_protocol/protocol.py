@@ -1,11 +1,11 @@
 """The settlement protocol: values in, decisions out; no I/O, no clock, no randomness.
 
 `Protocol` is the facade. Each rule has a file of its own in `rules`, which states it at its head: `beginnings` (the
-place in the order), `admission` (who may touch, who waits), `precedence` (who gives way: wounds and restamps), `line`
-(who begins again behind whom), `calls` (a call after its admission), `staleness` and `tools` (what has changed under a
-plan), `decision` (who commits), `abort` (who is undone, and tried again), `frontier` (what is final: floors and
-fences), `ownership` (which worker ends a transaction). All rules work on one `board`. `commands` has every step as a
-value, `states` the table of a transaction's life.
+place in the order), `admission` (who may touch, who waits), `precedence` (who gives way: wounds and restamps),
+`waiting_line` (who begins again behind whom), `calls` (a call after its admission), `staleness` and `tools` (what has
+changed under a plan), `decision` (who commits), `abort` (who is undone, and tried again), `frontier` (what is final:
+floors and fences), `ownership` (which worker ends a transaction). All rules work on one `board`. `commands` has every
+step as a value, `states` the table of a transaction's life.
 
 Sources: Atomix §2.4 and appendix A (seal, progress predicate, stale reads), timely dataflow (holds as capabilities),
 and rules that were model-checked for this project. Every wait goes from a larger position to a smaller one, or for an

@@ -17,7 +17,14 @@ from weakref import WeakKeyDictionary
 
 from settlemark._acts.perform import Program
 from settlemark._acts.requests import Act, Pending, Recorded, Request, Sleep, Together, Wait
-from settlemark._edges.door import (
+from settlemark._edges.shield import (
+    closed,
+    lifted,
+    lower_shield,
+    raise_shield,
+    refuse_too_deep,
+)
+from settlemark._edges.user_code import (
     Ended,
     Through,
     awaited_to_its_end,
@@ -28,16 +35,9 @@ from settlemark._edges.door import (
     outcome_of,
     through,
 )
-from settlemark._edges.shield import (
-    closed,
-    lifted,
-    lower_shield,
-    raise_shield,
-    refuse_too_deep,
-)
+from settlemark._runtime.call_context import call_with_current, outside, with_current
 from settlemark._runtime.sync import go_on_apart
 from settlemark._runtime.threads import executor
-from settlemark._runtime.within import call_with_current, outside, with_current
 
 T = TypeVar("T")
 

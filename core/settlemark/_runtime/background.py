@@ -23,8 +23,8 @@ from settlemark._edges.wording import kind_of
 from settlemark._lifecycle.resolution import LONGEST_PAUSE
 from settlemark._observe.logs import about, quote_of
 from settlemark._runtime.aio import run_async
+from settlemark._runtime.call_context import running_loop
 from settlemark._runtime.sync import run_sync
-from settlemark._runtime.within import running_loop
 
 if TYPE_CHECKING:
     from settlemark._runtime.driver import Driver

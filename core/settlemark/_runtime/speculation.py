@@ -15,8 +15,8 @@ from settlemark._acts.perform import Program
 from settlemark._acts.requests import Act, Together
 from settlemark._attempt.attempt import Attempt
 from settlemark._attempt.part import Part
-from settlemark._edges.door import Ended
 from settlemark._edges.errors import UsageError
+from settlemark._edges.user_code import Ended
 from settlemark._edges.wording import in_words
 from settlemark._lifecycle.selection import raise_interrupt
 from settlemark._protocol.states import State

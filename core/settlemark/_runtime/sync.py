@@ -14,15 +14,6 @@ from typing import Any, Never, TypeVar
 
 from settlemark._acts.perform import Program
 from settlemark._acts.requests import Act, Recorded, Request, Sleep, Together, Wait
-from settlemark._edges.door import (
-    PLAIN,
-    Ended,
-    done,
-    ended,
-    is_awaited,
-    is_of_a_thread,
-    outcome_of,
-)
 from settlemark._edges.errors import WouldBlock
 from settlemark._edges.shield import (
     deliver_signals,
@@ -31,9 +22,18 @@ from settlemark._edges.shield import (
     shielded,
     start_bare_thread,
 )
+from settlemark._edges.user_code import (
+    PLAIN,
+    Ended,
+    done,
+    ended,
+    is_awaited,
+    is_of_a_thread,
+    outcome_of,
+)
 from settlemark._edges.wording import kind_of
 from settlemark._observe.logs import about, quote_of
-from settlemark._runtime.within import call_with_current, in_event_loop, outside, with_current
+from settlemark._runtime.call_context import call_with_current, in_event_loop, outside, with_current
 
 T = TypeVar("T")
 

@@ -51,14 +51,14 @@ from settlemark.agents._call import Call, PlacedCall
 from settlemark.agents._caller import Caller
 from settlemark.agents._declarations import Declarations, Declared, declared_at
 from settlemark.agents._gathering import Gathering, Opened, Placed
-from settlemark.agents._left import StillOpen, still_open, take_up, undo_left
+from settlemark.agents._left_open import StillOpen, still_open, take_up, undo_left
 from settlemark.agents._names import Names
 from settlemark.agents._open_turn import OpenTurn
 from settlemark.agents._opening import open_turn
 from settlemark.agents._roll import Roll
 from settlemark.agents._run import MISSING, AgentRun, Missing, Settles, refuse_bad_options
 from settlemark.agents._shared import Shared
-from settlemark.agents._since import Since, since_answered
+from settlemark.agents._since_answered import Since, since_answered
 from settlemark.agents._turn import TRIES, AgentTurn
 from settlemark.agents._words import TOLD, DoneBefore, Undone, too_late, words
 from settlemark.agents._work import Work

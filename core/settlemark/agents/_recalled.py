@@ -27,7 +27,7 @@ from settlemark._model.scope import Scope
 from settlemark._protocol.holdings import Txn
 from settlemark._protocol.protocol import Protocol
 from settlemark._protocol.states import State
-from settlemark._report.rejected_on_replay import refuse_recorded_rejection
+from settlemark._report.approval_rejected_on_replay import refuse_recorded_rejection
 from settlemark.agents._call import Call
 from settlemark.agents._words import DoneBefore
 from settlemark.ledger._contract import Book, RecordedEffect, RecordedTransaction

@@ -19,7 +19,7 @@ from settlemark._model.effect_class import Outcome
 from settlemark._model.guards import Order, checked_order
 from settlemark._protocol.protocol import Protocol
 from settlemark._protocol.states import State
-from settlemark.agents._left import take_up, undo_left
+from settlemark.agents._left_open import take_up, undo_left
 from settlemark.agents._names import Names, is_of_job
 from settlemark.agents._opening import open_turn
 from settlemark.agents._recalled import Decision, Recalled, recall

@@ -16,7 +16,7 @@ from settlemark._model.guards import Order
 from settlemark._model.scope import Scope
 from settlemark.agents._call import Call, PlacedCall
 from settlemark.agents._gathering import Opened, Placed
-from settlemark.agents._left import undo_left
+from settlemark.agents._left_open import undo_left
 from settlemark.agents._names import Names
 from settlemark.agents._open_turn import OpenTurn
 from settlemark.agents._opening import open_turn

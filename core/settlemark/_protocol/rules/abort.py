@@ -18,7 +18,7 @@ from settlemark._protocol.states import RETRIED, UNSETTLED, Event, Reason, State
 
 if TYPE_CHECKING:
     from settlemark._protocol.board import Board
-    from settlemark._protocol.rules.line import Line
+    from settlemark._protocol.rules.waiting_line import Line
 
 _Cascade = Generator["_Cascade", None, None]
 

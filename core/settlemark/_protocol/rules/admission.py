@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from settlemark._model.scope import Scope
     from settlemark._protocol.board import Board
     from settlemark._protocol.rules.calls import Calls
-    from settlemark._protocol.rules.line import Line
     from settlemark._protocol.rules.precedence import Precedence
     from settlemark._protocol.rules.staleness import Staleness
     from settlemark._protocol.rules.tools import Tools
+    from settlemark._protocol.rules.waiting_line import Line
 
 
 class Admission:

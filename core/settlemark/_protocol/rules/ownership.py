@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from settlemark._protocol.board import Board
     from settlemark._protocol.holdings import Txn
     from settlemark._protocol.rules.calls import Calls
-    from settlemark._protocol.rules.line import Line
+    from settlemark._protocol.rules.waiting_line import Line
 
 
 class Ownership:

@@ -21,11 +21,11 @@ from settlemark._protocol.rules.beginnings import Beginnings
 from settlemark._protocol.rules.calls import Calls
 from settlemark._protocol.rules.decision import Decision
 from settlemark._protocol.rules.frontier import Fences, Frontier
-from settlemark._protocol.rules.line import Line
 from settlemark._protocol.rules.ownership import Ownership
 from settlemark._protocol.rules.precedence import Precedence
 from settlemark._protocol.rules.staleness import Staleness
 from settlemark._protocol.rules.tools import Tools
+from settlemark._protocol.rules.waiting_line import Line
 
 if TYPE_CHECKING:
     from settlemark._protocol.board import Board

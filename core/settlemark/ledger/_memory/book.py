@@ -30,7 +30,7 @@ from settlemark.ledger._contract import (
     age_of,
 )
 from settlemark.ledger._gate import gated
-from settlemark.ledger._memory.regrets import as_held, attempt_as_it_is, effect_as_it_is
+from settlemark.ledger._memory.rollback import as_held, attempt_as_it_is, effect_as_it_is
 from settlemark.ledger._payloads.payloads import PRUNED_WHY, Field, Packer
 from settlemark.ledger._payloads.unreadable import Outdated
 

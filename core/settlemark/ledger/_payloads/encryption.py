@@ -11,8 +11,8 @@ import secrets
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from settlemark._edges.door import through
 from settlemark._edges.errors import LedgerError, UsageError
+from settlemark._edges.user_code import through
 from settlemark._edges.wording import kind_of
 from settlemark._model import json_text
 from settlemark.ledger._payloads.unreadable import Erased

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, cast
 from urllib.parse import quote, quote_plus
 
-from settlemark._edges.door import through
 from settlemark._edges.text import prose
+from settlemark._edges.user_code import through
 from settlemark._edges.wording import kind_of
 from settlemark._model import json_text
 from settlemark._model.fields import field_path

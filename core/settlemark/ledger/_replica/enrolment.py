@@ -12,7 +12,7 @@ from settlemark.ledger._contract import Book
 from settlemark.ledger._lease import Lease, bury
 from settlemark.ledger._record.book import SqlBook
 from settlemark.ledger._replica.step_queue import StepQueue
-from settlemark.ledger._sql.others import Others
+from settlemark.ledger._sql.other_workers import Others
 from settlemark.ledger._sql.wire import Statement, Wire
 from settlemark.ledger._workers import retire
 

@@ -26,7 +26,7 @@ from settlemark.ledger._replica.shared_log import SharedLog
 from settlemark.ledger._replica.step_queue import StepQueue
 from settlemark.ledger._replica.store_transaction import StoreTransaction
 from settlemark.ledger._sql.connection import Connection
-from settlemark.ledger._sql.others import Others
+from settlemark.ledger._sql.other_workers import Others
 from settlemark.ledger._urls import shown
 
 _log = logging.getLogger("settlemark")

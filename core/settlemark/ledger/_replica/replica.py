@@ -18,7 +18,7 @@ from settlemark.ledger._replica.enrolment import Enrolment
 from settlemark.ledger._replica.image import Own, image, load
 from settlemark.ledger._replica.journal import read, replay
 from settlemark.ledger._replica.shared_log import SharedLog
-from settlemark.ledger._sql.others import Others
+from settlemark.ledger._sql.other_workers import Others
 from settlemark.ledger._sql.wire import Wire
 from settlemark.ledger._urls import shown
 

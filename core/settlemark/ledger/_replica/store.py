@@ -30,7 +30,7 @@ from settlemark.ledger._record.book import SqlBook
 from settlemark.ledger._record.schema import prepare
 from settlemark.ledger._replica.membership import PATIENCE_SECONDS, Member
 from settlemark.ledger._replica.replica import NEVER
-from settlemark.ledger._sql.others import LOOK_SECONDS
+from settlemark.ledger._sql.other_workers import LOOK_SECONDS
 from settlemark.ledger._sql.postgres import postgres_engine
 from settlemark.ledger._sql.sqlite import check_file, reading_engine, writing_engine
 from settlemark.ledger._sql.supported import refuse_alike, supported

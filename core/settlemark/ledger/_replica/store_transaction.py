@@ -25,7 +25,7 @@ from settlemark.ledger._replica.replica import UNREADABLE, Replica
 from settlemark.ledger._replica.shared_log import SharedLog
 from settlemark.ledger._replica.step_queue import QueuedStep, StepQueue
 from settlemark.ledger._sql.connection import Connection
-from settlemark.ledger._sql.others import Others
+from settlemark.ledger._sql.other_workers import Others
 from settlemark.ledger._sql.wire import Unsent, Wire
 
 _log = logging.getLogger("settlemark")

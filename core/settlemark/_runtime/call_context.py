@@ -10,13 +10,13 @@ from typing import Any
 
 from settlemark._acts.current import _current
 from settlemark._acts.requests import Act
-from settlemark._edges.door import (
-    awaited,
-    through,
-)
 from settlemark._edges.shield import (
     closed,
     lifted,
+)
+from settlemark._edges.user_code import (
+    awaited,
+    through,
 )
 
 
