@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
-from tests.rooms.engine import Kernel
+from tests.rooms.engine import Waits
 from tests.rooms.lifecycle import Answers, Asking
 
 from settlemark import Rejected, UsageError, effect
@@ -151,7 +151,7 @@ def test_whose_answer_another_thread_carries_out_is_told_when_it_is_carried_out(
         tx.call(book, room="a")
         tx.call(mail, to="bee")
         tx.park()
-    take, until = Answers._take_said, Kernel.until_finished
+    take, until = Answers._take_said, Waits.until_finished
     quicker = []
 
     def behind_another(self, name):
@@ -167,7 +167,7 @@ def test_whose_answer_another_thread_carries_out_is_told_when_it_is_carried_out(
         return (yield from until(self, attempt, txn))
 
     monkeypatch.setattr(Answers, "_take_said", behind_another)
-    monkeypatch.setattr(Kernel, "until_finished", told)
+    monkeypatch.setattr(Waits, "until_finished", told)
     answered = settlement.reject("trip", because="too expensive", by="ada")
     assert (answered.settled, answered.waits, cancelled) == (True, "", ["a"])
     quicker[0].join()

@@ -41,7 +41,7 @@ def book(hotel, date="today"):
         ("reversible", {"undo": nothing}, "book is reversible but names no scope"),
         ("staged", {"scope": lambda key: key}, "scope= of book runs before the call, and cannot ask for 'key'"),
         ("staged", {"scope": later}, "scope= of book is async, but runs where nothing can be awaited:"),
-        ("staged", {"scope": "room:/x", "check": lambda result: 1}, "check= of book asks for 'result', which book"),
+        ("staged", {"scope": "room:/x", "check": lambda result: 1}, "before the call, and cannot ask for 'result'"),
         ("staged", {"scope": "room:/x", "check": 7}, "check= of book is 7: pass a function"),
         ("reversible", {"scope": "room:/{hotel}"}, "has no undo: give undo=, or declare it irreversible"),
         ("irreversible", {"scope": "room:/{hotel}", "undo": nothing}, "book is irreversible, which is never undone:"),

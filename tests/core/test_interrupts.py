@@ -116,10 +116,13 @@ class AtEvent:
         self.number, self.at, self.seen = number, at, 0
 
     def __enter__(self):
+        gc.collect()
+        gc.disable()  # what another test has dropped is not collected between two of these instructions
         sys.settrace(self._called)
 
     def __exit__(self, *_):
         sys.settrace(None)
+        gc.enable()
 
     def _called(self, frame, _event, _argument):
         if not frame.f_code.co_filename.startswith(HOME) and frame.f_code is not act.__code__:

@@ -966,11 +966,11 @@ def test_a_database_that_is_not_there_is_told_without_the_password(postgres_url)
     assert "secret" not in f"{refused.value} {refused.value.url}"
 
 
-@pytest.mark.parametrize(("url", "why"), [("nonsense", "is no"), ("nosuchstore://x", "is no"), ("", "is empty")])
+@pytest.mark.parametrize(
+    ("url", "why"), [("nonsense", "is no ledger"), ("nosuchstore://x", "no ledger is made there"), ("", "is empty")]
+)
 def test_a_url_that_is_none_is_told_what_to_write(url, why):
-    with pytest.raises(LedgerError, match=f"ledger.* {why}|{why} ledger"):
-        open_ledger(url)
-    with pytest.raises(LedgerError, match="use memory:, sqlite:///FILE or postgresql"):
+    with pytest.raises(LedgerError, match=f"{why}.*use memory:, sqlite:///FILE or postgresql"):
         open_ledger(url)
 
 

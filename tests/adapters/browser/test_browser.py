@@ -136,7 +136,7 @@ def test_an_action_that_acted_is_named_when_its_transaction_is_undone(browser, s
             UsageError,
             "is not a screen: pass the `screen` that look_at",
         ),
-        ("click", {"selector": "#buy", "screen": 7}, UsageError, "screen='7' is none"),
+        ("click", {"selector": "#buy", "screen": 7}, UsageError, "screen='7' is not a screen"),
         ("open_page", {"url": "file:///etc/passwd"}, UsageError, "is not a page's address: begin it with https://"),
     ],
 )

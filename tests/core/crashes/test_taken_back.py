@@ -10,7 +10,7 @@ from tests.core.crashes.programs import PATIENCE, Beside
 from tests.core.crashes.sweep import Case, judged
 from tests.core.crashes.test_recovery import ends, until, waits_behind
 from tests.core.crashes.tools import tools
-from tests.rooms.protocol import Acted, Mode
+from tests.rooms.protocol import Mode
 from tests.rooms.replica import Own, image, load
 from tests.rooms.runtime import _do_sync
 from tests.rooms.sql import wire
@@ -362,8 +362,10 @@ def test_a_return_that_the_store_has_lost_is_made_good_so_that_its_transaction_c
 def test_a_return_that_is_told_again_is_not_made_good_twice(happened):
     protocol, txn, call = a_worker()
     before = image(protocol)
+    protocol.journal = tried = []
     protocol.acted(call, happened=happened)
-    put_back(protocol, before, [Acted.of(call, happened=happened)])
+    protocol.journal = None
+    put_back(protocol, before, tried)
     assert (txn.running, txn.calls, call.returned) == (1, {1: call}, False)
     protocol.acted(call, happened=happened)
     assert (txn.running, txn.claims) == (0, 1 if happened else 0)
