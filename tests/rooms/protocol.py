@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from settlemark._protocol.board import Board
 from settlemark._protocol.chronicle import WRITES, Chronicle
-from settlemark._protocol.commands import Acted, Park, Split
+from settlemark._protocol.commands import Park, Split
 from settlemark._protocol.holdings import DETACHED, NOBODY, Blocked, Call, Hold, Mode, Txn, oldest_first
 from settlemark._protocol.index import NOWHERE, Match, Node, Position, ScopeIndex
 from settlemark._protocol.leaving import Held, Leaves, leaving_order
@@ -29,7 +29,6 @@ __all__ = [
     "TYPES",
     "WRITES",
     "Aborts",
-    "Acted",
     "Admission",
     "Blocked",
     "Board",
