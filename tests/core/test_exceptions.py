@@ -3,12 +3,13 @@
 import logging
 import re
 import threading
+import time
 
 import pytest
 from tests.core.places import OUR_FAULT, PLACES, RAISED, Fails, Scene, Watching, World, public_parameters, run, tools_of
 from tests.rooms.protocol import FINISHED
 
-from settlemark import Payloads
+from settlemark import Injected, Payloads
 from settlemark.history import HistoryFile
 from settlemark.hosting import host_of
 
@@ -91,6 +92,32 @@ def test_a_transaction_ends_whatever_is_raised_wherever_and_the_scope_is_free(pl
 @pytest.mark.parametrize("place", PLACES)
 def test_it_ends_so_over_a_store_that_several_share(place, is_async, shared_url, sweep):
     assert sweep(shared_url, place, is_async=is_async) == []
+
+
+@pytest.mark.every_store
+def test_a_transaction_ends_whatever_a_clock_raises_while_its_commit_is_decided(url, open_settlement, monkeypatch):
+    monkeypatch.setattr(logging.getLogger("settlemark"), "disabled", True)  # as above
+    world = World(is_async=False)
+    tools, raised, own = tools_of(world), [], threading.current_thread()
+
+    def clock():
+        if raised and threading.current_thread() is own:
+            raised.pop()()
+        return time.time()
+
+    settlement = open_settlement(url, injected=Injected(clock=clock))
+    wrong = []
+    for number, (what, throw) in enumerate(RAISED.items()):
+        name = f"x{number}"
+        scene = Scene(world, settlement, tools)
+        calls = (tools.book,), (tools.mail,)
+        run(scene.block(name, *calls, then=lambda t=throw: raised.append(t)), is_async=False)
+        raised.clear()
+        wrong += [f"{what}: {found}" for found in unaccounted(settlement, world, name)]
+        after = run(scene.after(name), is_async=False)
+        if after is not None:
+            wrong.append(f"{what}: another one is told {after}")
+    assert wrong == []
 
 
 TOOLS = {place for place in PLACES if place.endswith(" tool")} | {"read"}

@@ -21,12 +21,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.core.places import RAISED
 from tests.core.test_logs import log_calls
 from tests.rooms.cli import doctor_command
 from tests.rooms.cli import main as cli
 from tests.rooms.edges import plain, plain_json, plain_traceback
 from tests.rooms.ledger import explain, failures, withhold, without_secrets
-from tests.rooms.observe import JsonLines
+from tests.rooms.observe import JsonLines, log_failure
 from tests.servers import require_driver
 from typer.testing import CliRunner
 
@@ -99,6 +100,24 @@ def test_an_exception_is_told_with_its_causes_in_lines_that_no_message_has_forge
     assert "Mute: (its own message is not available: RuntimeError)" in told
     assert "[red]" not in silent
     assert "LookupError" in silent
+
+
+@pytest.mark.parametrize("raised", RAISED)
+def test_any_exception_is_told_and_logged_with_its_traceback_whatever_it_says_of_itself(raised, caplog):
+    try:
+        RAISED[raised]()
+    except BaseException as error:
+        kind = type.__dict__["__name__"].__get__(type(error))
+        try:
+            told = [plain_traceback(error), plain_traceback(error, messages=False)]
+            log_failure(logging.getLogger("settlemark"), "it failed", error)
+        except Exception as failed:  # pytest could not report the other one
+            told = [f"{failed!r}"]
+    [record] = [each for each in caplog.records if each.message.startswith("it failed: ")]
+    record.exc_info = None
+    texts = [*told, record.exc_text or ""]
+    assert [kind in text for text in texts] == [True] * 3
+    assert [unseen(text) for text in (*texts, record.message)] == [set()] * 4
 
 
 def test_a_console_shows_names_as_they_are_and_its_own_colors():

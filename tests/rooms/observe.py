@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from settlemark._observe.logs import JsonLines
+from settlemark._observe.logs import JsonLines, log_failure
 
-__all__ = ["JsonLines"]
+__all__ = ["JsonLines", "log_failure"]

@@ -6,7 +6,8 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import partial
 
 from settlemark._acts.failure import Ask
 from settlemark._acts.gate import Approver
@@ -22,6 +23,7 @@ from settlemark._api.checked import (
 from settlemark._attempt.attempt import OnFailure
 from settlemark._edges.errors import UsageError
 from settlemark._edges.text import brief
+from settlemark._edges.user_code import through
 from settlemark._model.guards import Guards
 from settlemark._observe.events import Observer
 from settlemark.ledger._lease import QUARANTINE_SECONDS
@@ -90,6 +92,13 @@ class Injected:
     monotonic: Callable[[], float] = time.monotonic
     store_clock: Callable[[], float] | None = None
     ids: Callable[[], str] = _hex
+
+    def __post_init__(self) -> None:
+        """Have each given function called through the door: a generator may be what calls."""
+        for each in fields(self):
+            given = getattr(self, each.name)
+            if given is not each.default:
+                object.__setattr__(self, each.name, partial(through, given))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Iterable, Iterator
 from typing import cast
 
-from settlemark._edges.wording import kind_of, message_of
+from settlemark._edges.wording import behind, is_a, kept_by, kind_of, message_of, within
 
 # Control characters (C0, DEL, C1), lone surrogates, line and paragraph separators, and invisible or direction-changing
 # characters (Unicode category Cf). Two joiners belong to words in several scripts, and to emoji: they stay beside a
@@ -33,7 +33,7 @@ def plain(text: object) -> str:
     >>> plain("trip\x1b[2J\n  1. send_money: confirmed")
     'trip\\x1b[2J\\n  1. send_money: confirmed'
     """
-    return _HIDDEN.sub(_escaped, text if isinstance(text, str) else told(text))
+    return _HIDDEN.sub(_escaped, cast("str", text) if issubclass(type(text), str) else told(text))
 
 
 def plain_lines(text: str) -> str:
@@ -57,42 +57,56 @@ def plain_json(text: str) -> str:
 
 def told(value: object) -> str:
     """Return a value's text, such as an exception's message; works also where the value's `__str__` fails."""
-    if isinstance(value, BaseException):
-        return message_of(value)
+    if issubclass(type(value), BaseException):
+        return message_of(cast("BaseException", value))
     try:
         return str(value)
-    except Exception as error:
+    except BaseException as error:  # the code of its class fails here, whatever it raises
         return f"{kind_of(value)} (its text is not available: {kind_of(error)})"
 
 
 def plain_traceback(error: BaseException, *, messages: bool = True) -> str:
-    """Return an exception and its causes as Python prints them, with no line that a message has forged.
+    """Return an exception and its causes as Python prints them, with no line that a message has forged; never raises.
 
-    Without `messages` only the types are printed: the messages may quote secret values.
+    Without `messages` only the types are printed: the messages may quote secret values. Of a long chain of causes, and
+    of groups within groups, the outer ones are printed.
     """
-    return "\n".join(_traceback(error, set(), messages=messages))
+    return "\n".join(_traceback(error, set(), _MOST_GROUPS, messages=messages))
 
 
-def _traceback(error: BaseException, seen: set[int], *, messages: bool) -> Iterator[str]:
-    seen.add(id(error))
-    before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    if before is not None and id(before) not in seen:
-        yield from _traceback(before, seen, messages=messages)
-        how = "was the direct cause of" if error.__cause__ is not None else "was handled when there came"
-        yield f"\nThe above exception {how} the following one:\n"
-    if error.__traceback__ is not None:
+def _traceback(error: BaseException, seen: set[int], groups: int, *, messages: bool) -> Iterator[str]:
+    chain, one, how = list[tuple[BaseException, str]](), cast("BaseException | None", error), ""
+    while one is not None and id(one) not in seen and len(chain) < _MOST_CAUSES:
+        seen.add(id(one))
+        chain.append((one, how))
+        one, how = behind(one)
+    if one is not None and id(one) not in seen:
+        yield "(the exceptions before this one are left out)\n"
+    for each, led_to in reversed(chain):
+        yield from _told_alone(each, messages=messages)
+        if is_a(each, BaseExceptionGroup):
+            parts = within(each)
+            for number, part in enumerate(parts, 1):
+                if id(part) not in seen:
+                    yield f"--- {number} of {len(parts)}"
+                    yield from _traceback(part, seen, groups - 1, messages=messages) if groups else ["(left out)"]
+        if led_to:
+            yield f"\nThe above exception {led_to} the following one:\n"
+
+
+def _told_alone(error: BaseException, *, messages: bool) -> Iterator[str]:
+    frames, notes = kept_by(error)
+    if frames is not None:
         yield "Traceback (most recent call last):"
-        yield plain_lines("".join(traceback.format_tb(error.__traceback__)).rstrip("\n"))
-    kind = kind_of(error)
-    yield f"{kind}: {plain(error)}" if messages else kind
+        yield plain_lines("".join(traceback.format_tb(frames)).rstrip("\n"))
+    kind = plain(kind_of(error))
+    yield f"{kind}: {plain(message_of(error))}" if messages else kind
     if messages:
-        yield from map(plain, getattr(error, "__notes__", None) or ())
-    if isinstance(error, BaseExceptionGroup):
-        parts = cast("BaseExceptionGroup[BaseException]", error).exceptions
-        for number, part in enumerate(parts, 1):
-            if id(part) not in seen:
-                yield f"--- {number} of {len(parts)}"
-                yield from _traceback(part, seen, messages=messages)
+        yield from map(plain, notes)
+
+
+_MOST_CAUSES = 100
+_MOST_GROUPS = 10
 
 
 def _escaped(found: re.Match[str]) -> str:

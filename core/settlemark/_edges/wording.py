@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from typing import TypeGuard, TypeVar
+from types import TracebackType
+from typing import TypeGuard, TypeVar, cast
 
 _E = TypeVar("_E", bound=BaseException)
 
@@ -13,6 +14,9 @@ MOST = 4_000
 _name_of = type.__dict__["__name__"].__get__
 _parts_of = BaseExceptionGroup.__dict__["exceptions"].__get__
 _context_of = BaseException.__dict__["__context__"].__get__
+_cause_of = BaseException.__dict__["__cause__"].__get__
+_frames_of = BaseException.__dict__["__traceback__"].__get__
+_data_of = BaseException.__dict__["__dict__"].__get__
 _is_said = BaseException.__dict__["__suppress_context__"].__get__
 _length, _part = str.__len__, str.__getitem__
 
@@ -73,6 +77,32 @@ def parts_of(error: BaseException) -> Iterator[BaseException]:
             yield one
 
 
+def within(group: BaseExceptionGroup[BaseException]) -> tuple[BaseException, ...]:
+    """Return the exceptions that a group was made of, whatever its class says of them."""
+    parts: tuple[BaseException, ...] = _parts_of(group)
+    return parts
+
+
+def behind(error: BaseException) -> tuple[BaseException | None, str]:
+    """Return the exception behind another one, and how the first led to the other.
+
+    >>> error = ValueError("no")
+    >>> error.__cause__ = OSError("full")
+    >>> behind(error)
+    (OSError('full'), 'was the direct cause of')
+    """
+    cause: BaseException | None = _cause_of(error)
+    if cause is not None:
+        return cause, "was the direct cause of"
+    return None if _is_said(error) else _context_of(error), "was handled when there came"
+
+
+def kept_by(error: BaseException) -> tuple[TracebackType | None, list[object]]:
+    """Return an exception's traceback and its notes, whatever its class says of them."""
+    notes: object = _data_of(error).get("__notes__")
+    return _frames_of(error), list(cast("list[object]", notes)) if type(notes) is list else []
+
+
 def is_cut_off(error: BaseException) -> bool:
     """Whether an exception says that work was cut off from outside: by an interrupt, a cancellation, an exit.
 
@@ -125,4 +155,7 @@ def _bounded(text: str, most: int) -> str:
     return _part(text, slice(None)) if length <= most else f"{_part(text, slice(most))}… ({length} characters)"
 
 
-__all__ = ["MOST", "at_terminal", "by_reader", "in_words", "is_a", "is_cut_off", "kind_of", "message_of", "parts_of"]
+__all__ = [
+    "MOST", "at_terminal", "behind", "by_reader", "in_words", "is_a", "is_cut_off", "kept_by", "kind_of", "message_of",
+    "parts_of", "within",
+]  # fmt: skip

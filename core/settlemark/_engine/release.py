@@ -70,7 +70,7 @@ class Releases:
             elif attempt.adrift:
                 log.info("%s: %s", attempt.name, quote_of(error), extra=about_txn(txn, state=txn.state.value))
             elif txn.state is State.RELEASING and txn in self._kernel.attempts:  # else its end is queued
-                if isinstance(error, LedgerError):
+                if is_a(error, LedgerError):
                     raise self._put_off(attempt, error) from error
                 yield from self.stop(attempt, txn, in_words(error))
             raise

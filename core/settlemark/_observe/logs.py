@@ -11,11 +11,11 @@ import weakref
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from settlemark._edges.errors import InternalError, LedgerError
 from settlemark._edges.plain import plain, plain_json, plain_traceback, told
-from settlemark._edges.wording import in_words, is_a, kind_of
+from settlemark._edges.wording import in_words, is_a, kept_by, kind_of
 
 if TYPE_CHECKING:
     from settlemark._protocol.holdings import Txn
@@ -61,12 +61,13 @@ class _Shown(logging.Filter):
 
 
 def _shown(value: object, *, tells: bool) -> object:
-    if isinstance(value, int | float):
+    kind = type(value)  # and not what a class of somebody's own says of itself
+    if issubclass(kind, int | float):
         return value
-    if isinstance(value, BaseException) and not tells and not is_a(value, _OURS):
+    if issubclass(kind, BaseException) and not tells and not issubclass(kind, _OURS):
         return f"{kind_of(value)} {WITHHELD}"
-    if isinstance(value, Quote) and not tells:
-        return value.instead
+    if kind is Quote and not tells:
+        return cast("Quote", value).instead
     return plain(value)
 
 
@@ -103,13 +104,14 @@ def about_txn(txn: Txn, **data: Any) -> dict[str, Any]:
 def log_failure(log: logging.Logger, text: str, error: BaseException, **data: Any) -> None:
     """Log that a user's function failed where the failure must harm nobody, with the traceback if there is one.
 
-    An exception's own code may make its traceback unprintable.
+    The record holds the traceback as logging would find it, and nothing is asked of the exception itself. A handler of
+    the application may ask the exception, and fail.
     """
-    said = quote_of(error)
+    said, found = quote_of(error), (type(error), error, kept_by(error)[0])
     with suppress(Exception):
         try:
-            log.error("%s: %s", text, said, exc_info=error, extra=about(**data))
-        except Exception:  # an endless traceback, or an exception that fails when looked at
+            log.error("%s: %s", text, said, exc_info=found, extra=about(**data))
+        except Exception:
             log.error("%s: %s", text, said, extra=about(**data))  # noqa: TRY400 - the traceback cannot be written
 
 

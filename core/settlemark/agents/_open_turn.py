@@ -22,6 +22,7 @@ from settlemark._attempt.attempt import Attempt
 from settlemark._attempt.part import Part
 from settlemark._attempt.turn import Turn
 from settlemark._edges.errors import ScopeError, SettlemarkError
+from settlemark._edges.wording import is_a
 from settlemark._engine.splitting import is_elsewhere
 from settlemark._lifecycle.parking import Park
 from settlemark._model import json_text
@@ -319,7 +320,7 @@ class OpenTurn:
 
     def answer(self, call: PlacedCall, error: BaseException | None = None) -> Program[None]:
         """Say that a call is over, and that its model is told of the error, unless that is the framework's own."""
-        is_told = error is None or (isinstance(error, Exception) and not isinstance(error, self._let_through))
+        is_told = error is None or (is_a(error, Exception) and not is_a(error, self._let_through))
         if is_told:
             return self.leave(call, failed=None if error is None else words(error))
         return self.leave(call, error=error)

@@ -11,6 +11,7 @@ from settlemark._acts.gate import Approver
 from settlemark._acts.perform import Program
 from settlemark._attempt.turn import Turn
 from settlemark._edges.errors import Cancelled, Refused, SettlemarkError
+from settlemark._edges.wording import is_a
 from settlemark.agents._attendance import Attendance, Watch
 from settlemark.agents._call import Call
 from settlemark.agents._gathering import Gathering, Opened, Placed
@@ -210,7 +211,7 @@ class AgentTurn:
                 error = raised
         try:
             yield from turn.answer(seat, error)
-            if error is not None and not isinstance(error, Exception):
+            if error is not None and not is_a(error, Exception):
                 raise error
             if waits:
                 yield from turn.finish(seat)

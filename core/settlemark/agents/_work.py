@@ -11,6 +11,7 @@ from settlemark._api.settlement import Settlement, host_of
 from settlemark._attempt.part import Part
 from settlemark._attempt.turn import Turn
 from settlemark._edges.errors import ScopeError, SettlemarkError
+from settlemark._edges.wording import is_a
 from settlemark._lifecycle.parking import Park
 from settlemark._model.guards import Order
 from settlemark._model.scope import Scope
@@ -170,7 +171,7 @@ class Work:
         with self._lock:
             begun = [turn for turn in (self._last, *self._singles) if turn is not None and not turn.settled]
             self._last, self._singles = None, []
-            if error is not None and not isinstance(error, Exception):
+            if error is not None and not is_a(error, Exception):
                 self._cut = error
         for turn in begun:
             yield from turn.finish()

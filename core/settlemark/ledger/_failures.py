@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from settlemark._edges.errors import LedgerError
-from settlemark._edges.wording import message_of
+from settlemark._edges.wording import is_a, message_of
 from settlemark.ledger._sql.sqlite import BASE_CODE
 from settlemark.ledger._urls import shown, withhold, without_secrets
 
@@ -113,15 +113,17 @@ def _is_readonly(folder: Path) -> bool:
 
 def is_gone(error: BaseException) -> bool:
     """Whether a store's file was deleted or replaced while open: no step is at fault."""
-    return isinstance(error, LedgerError) and bool(error.data.get("gone"))
+    return is_a(error, LedgerError) and bool(error.data.get("gone"))
 
 
 def is_passing(error: BaseException) -> bool:
     """Whether a store failed only because of another user at the same time."""
+    if not is_a(error, Exception):
+        return False
     if getattr(error, "sqlstate", None) in ("40001", "40P01"):
         return True
     code: int = getattr(error, "sqlite_errorcode", 0)
-    return isinstance(error, sqlite3.OperationalError) and code & BASE_CODE == sqlite3.SQLITE_BUSY
+    return is_a(error, sqlite3.OperationalError) and code & BASE_CODE == sqlite3.SQLITE_BUSY
 
 
 __all__ = ["explain", "is_gone", "is_passing"]

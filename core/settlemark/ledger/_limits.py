@@ -12,6 +12,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from math import inf
 
+from settlemark._edges.wording import is_a
+
 CLOSE_SECONDS = 5.0
 """How long `close()` waits for a store that does not answer (seconds)."""
 LEAST_SECONDS = 1.0
@@ -79,7 +81,9 @@ def is_late(error: BaseException) -> bool:
     >>> is_late(LateError()), is_late(ValueError())
     (True, False)
     """
-    return isinstance(error, LateError) or isinstance(getattr(error, "orig", None), LateError)
+    if is_a(error, LateError):
+        return True
+    return is_a(error, Exception) and issubclass(type(getattr(error, "orig", None)), LateError)
 
 
 def patience(seconds: float) -> float:

@@ -12,6 +12,7 @@ from typing import Any
 from settlemark._acts.requests import Pending
 from settlemark._edges.errors import LedgerError, SettlemarkError
 from settlemark._edges.shield import shielded
+from settlemark._edges.wording import is_a
 from settlemark._model.identity import new_ledger_id
 from settlemark._observe.logs import log_failure
 from settlemark._protocol.commands import Command, encode
@@ -83,7 +84,7 @@ class MemoryLedger:
             value = step(protocol, book)
             self._taken(journal)
         except BaseException as error:
-            answers = isinstance(error, Exception if told else SettlemarkError) and not isinstance(error, _NOT_WRITTEN)
+            answers = is_a(error, Exception if told else SettlemarkError) and not is_a(error, _NOT_WRITTEN)
             answers = answers and protocol.fault is None
             (self._taken if answers else self._take_back)(journal)
             raise
@@ -142,7 +143,7 @@ class MemoryLedger:
                 self.now(step, told=False)
             except BaseException as error:
                 failed = error
-                interrupt = interrupt if isinstance(error, Exception) else error
+                interrupt = interrupt if is_a(error, Exception) else error
             else:
                 break
             finally:

@@ -16,7 +16,8 @@ from typing import Any
 from sqlalchemy.exc import SQLAlchemyError
 
 from settlemark._edges.errors import InternalError, LedgerError
-from settlemark._edges.wording import message_of
+from settlemark._edges.wording import is_a, message_of
+from settlemark._observe.logs import log_failure
 from settlemark._protocol.holdings import fire
 from settlemark.ledger._failures import explain, is_gone, is_passing
 from settlemark.ledger._lease import Lease
@@ -29,6 +30,7 @@ from settlemark.ledger._replica.store_transaction import SpoiltError, StoreTrans
 from settlemark.ledger._sql.connection import Connection
 from settlemark.ledger._sql.sqlite import opened_file
 from settlemark.ledger._sql.wire import Unsent
+from settlemark.ledger._urls import shown
 
 _log = logging.getLogger("settlemark")
 
@@ -107,7 +109,7 @@ class Batches:
             while self._queue.steps and len(items) < BATCH:
                 items.append(self._queue.steps.popleft())
             items = [item for item in items if not item.over]
-            if items and isinstance(silence, Exception):
+            if items and is_a(silence, Exception):
                 self._fail(silence, items)
             elif items:
                 self._take(items)
@@ -195,13 +197,13 @@ class Batches:
             try:
                 transaction.take(items)
             except BaseException as raised:
-                error = raised.orig if isinstance(raised, Unsent) else raised
-                if isinstance(error, Exception):
+                error = raised.orig if is_a(raised, Unsent) else raised
+                if is_a(error, Exception):
                     error = opened_file(self._connection.engine).behind(error)
                 passing = is_passing(error)
                 # A store that is only busy, or was given what it cannot hold, has lost nothing.
-                whole = passing or (isinstance(error, Exception) and self._is_a_steps(error))
-                late = is_late(error) or not isinstance(error, Exception)
+                whole = passing or (is_a(error, Exception) and self._is_a_steps(error))
+                late = is_late(error) or not is_a(error, Exception)
                 if late:  # one last look, and the thread that leads leaves
                     self.limit.begin(time.monotonic() + LAST_LOOK_SECONDS)
                 transaction.silence = None
@@ -212,7 +214,7 @@ class Batches:
                     self.limbo = items
                 else:
                     transaction.undo(items)
-                if not isinstance(error, Exception):
+                if not is_a(error, Exception):
                     raise
                 self._raise_interrupt()
                 if committed:
@@ -228,14 +230,14 @@ class Batches:
     def _raise_interrupt(self) -> None:
         """Raise an interrupt from the keyboard that came while the store was looked at."""
         silence = self._transaction.silence
-        if silence is not None and not isinstance(silence, Exception):
+        if silence is not None and not is_a(silence, Exception):
             raise silence
 
     def _is_a_steps(self, error: Exception) -> bool:
         """Whether a transaction failed for what one of its steps is, and would not for the others."""
-        if is_gone(error) or isinstance(error, InternalError):  # what others took cannot be taken here
+        if is_gone(error) or is_a(error, InternalError):  # what others took cannot be taken here
             return False
-        if isinstance(error, LedgerError) or not isinstance(error, self.store_errors):
+        if is_a(error, LedgerError) or not is_a(error, self.store_errors):
             return True
         state: str | None = getattr(error, "sqlstate", None)
         if state is not None:
@@ -260,7 +262,13 @@ class Batches:
                         item.answer.answer(value, failure)
                 answered += 1
             elif failure is not None:
-                _log.error("a step could not be taken: %s", failure, exc_info=failure, extra=self._lease.about())
+                log_failure(
+                    _log,
+                    "a step could not be taken",
+                    failure,
+                    ledger=shown(self._connection.url),
+                    worker=self._lease.worker,
+                )
         self.crowded = answered > 1
         self.failing = self.stalled = False
         self.count += 1

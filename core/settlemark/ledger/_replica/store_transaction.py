@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from sqlalchemy.exc import SQLAlchemyError
 
 from settlemark._edges.errors import InternalError, LedgerError, SettlemarkError
+from settlemark._edges.wording import is_a
 from settlemark._observe.logs import quote_of
 from settlemark._protocol.commands import Command, TellTime
 from settlemark._protocol.holdings import Ticket, fire
@@ -236,7 +237,7 @@ class StoreTransaction:
             except self._not_a_steps:
                 raise
             except Exception as error:
-                if isinstance(error, _NOT_WRITTEN) or (item.answer is None and not isinstance(error, SettlemarkError)):
+                if is_a(error, _NOT_WRITTEN) or (item.answer is None and not is_a(error, SettlemarkError)):
                     raise  # with nobody to tell, it is tried again
                 if protocol.fault is not None:
                     raise  # no replica could take that again
@@ -250,7 +251,7 @@ class StoreTransaction:
             if len(journal) != before or book.written != kept:
                 raise spoilt from error
             if item.answer is not None:
-                return explain(self._connection.url, error) if isinstance(error, LedgerError) else error, None
+                return explain(self._connection.url, error) if is_a(error, LedgerError) else error, None
             self.refuse(item, spoilt)
             return (None, None) if item.over else self._encoded(item, book, steps)
         return refusal, value
@@ -260,7 +261,7 @@ class StoreTransaction:
         cause = error.error if isinstance(error, SpoiltError) else error
         if item.answer is not None:
             item.over = True
-            told = cause if isinstance(cause, InternalError) else explain(self._connection.url, cause)
+            told = cause if is_a(cause, InternalError) else explain(self._connection.url, cause)
             item.answer.answer(None, told)
             return
         item.refused += 1

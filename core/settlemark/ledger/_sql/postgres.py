@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import sqlalchemy as sa
 from sqlalchemy import event
 
+from settlemark._edges.wording import is_a
 from settlemark.ledger._forking import cut_in_child
 from settlemark.ledger._limits import LateError, here
 
@@ -101,7 +102,7 @@ def _bounded() -> type[Connection]:
                 return waiting.wait(until_late(gen), self.pgconn.socket, interval=interval, **options)
             except BaseException as error:
                 # psycopg would ask the server to cancel, and wait for that: nobody waits here any more.
-                if isinstance(error, LateError) or not isinstance(error, Exception):
+                if is_a(error, LateError) or not is_a(error, Exception):
                     self.pgconn.finish()
                 raise
 

@@ -17,6 +17,7 @@ from sqlalchemy import event
 
 from settlemark._edges.errors import LedgerError
 from settlemark._edges.private import make_private
+from settlemark._edges.wording import is_a
 from settlemark.ledger._forking import is_inherited
 from settlemark.ledger._limits import LateError, remaining
 from settlemark.ledger._urls import shown
@@ -118,7 +119,7 @@ class LedgerFile:
 
     def behind(self, error: Exception) -> Exception:
         """Return the cause of a SQLite error: the file is gone, or the error itself."""
-        if self._told is None or self.identity is None or not isinstance(error, sqlite3.Error):
+        if self._told is None or self.identity is None or not is_a(error, sqlite3.Error):
             return error
         found = _identity(self._told[0])
         return error if found == self.identity else self._gone(self._told[0], found)
