@@ -468,6 +468,9 @@ URLS = [
     "postgresql+psycopg://ada:hunter2/!x@127.0.0.1:1/db",
     "postgresql+psycopg://ada:hunter2?!x@127.0.0.1:1/db",
     "postgresql://ada:hunter2@127.0.0.1:port/db",
+    "postgresql://ada:hunter2",
+    "postgresql+psycopg://ada:1hunter2/db?sslmode=disable",
+    "postgresql://ada:x/hunter2?hunter2",
     "nosuch://ada:hunter2@127.0.0.1/db",
     "host=127.0.0.1 port=1 user=ada password=hunter2",
     "host=127.0.0.1 port=1 user=ada password='hunter2 \\'x'",
@@ -544,8 +547,10 @@ def test_an_error_that_cannot_be_changed_is_left():
 
 @pytest.mark.parametrize(
     "url",
-    ["sqlite:////data/a:b@c.db", "sqlite:///trip.db", "memory:", "postgresql+psycopg://ada@db/trips?sslmode=require"],
-)
+    ["sqlite:////data/a:b@c.db", "sqlite:///trip.db", "memory:", "postgresql+psycopg://ada@db/trips?sslmode=require",
+     "postgresql://db:5432", "postgresql://ada@db:5432/x?options=a:b", "postgresql://[::1]:5432/x", "postgresql://[::1]",
+     "postgresql:///x?host=/tmp/a:b", "sqlite:trips.db", "sqlite://C:/trips.db", "host=::1 user=ada"],
+)  # fmt: skip
 def test_a_url_without_a_password_is_shown_as_it_is(url):
     assert shown(url) == url
 

@@ -19,7 +19,14 @@ _SECRETIVE = re.compile(r"pass|pwd|secret|token|credential|(?:api|access|private
 # an @ of its own. A SQLite file may be named like that, too; no server's database is.
 _USER = re.compile(
     r"^(?P<scheme>sqlite[^:/?#]*://(?!/)|(?!sqlite)[^:/?#]*[:;]?//+|(?![^:/?#]*[:;]?//))"
-    r"(?P<user>[^:?#]*):(?P<password>.*)@(?P<rest>[^@]*)$",
+    r"(?P<user>[^:?#]*):(?P<password>.*)(?P<rest>@[^@]*)$",
+    re.DOTALL,
+)
+# Without a host there is no @: a password then stands where a port should, and may go on behind any mark.
+_NO_HOST = re.compile(
+    r"^(?P<scheme>sqlite[^:/?#]*://(?!/)|(?!sqlite)[^:/?#]*(?:[:;]/|//)/*|(?!sqlite|[^:/?#]*(?:[:;]/|//))(?=[^:/?#=]*:))"
+    r"(?!\[[^\]]*\](?::[0-9]*)?(?:[/?#]|\Z))"  # an IPv6 address has colons of its own
+    r"(?P<user>\[[^\]]*\]|[^:?#]*):(?![0-9]*(?:[/?#]|\Z))(?P<password>.+)(?P<rest>)\Z",
     re.DOTALL,
 )
 # A URL's query, or libpq's equivalent: words such as password='it is secret'.
@@ -36,10 +43,9 @@ def shown(url: str) -> str:
     >>> shown("postgresql+psycopg://db/trips?user=ada&password=secret&sslmode=require")
     'postgresql+psycopg://db/trips?user=ada&password=***&sslmode=require'
     """
-    head, mark, query = _parted(url)
-    found = _USER.match(head)
+    head, mark, query, found = _parted(url)
     if found is not None:
-        head = f"{found['scheme']}{found['user']}:{HIDDEN}@{found['rest']}"
+        head = f"{found['scheme']}{found['user']}:{HIDDEN}{found['rest']}"
     return _WORD.sub(_hidden, head) + mark + _WORD.sub(_hidden, query)
 
 
@@ -114,17 +120,22 @@ def _cleaned(url: str, value: object) -> object:
     return value
 
 
-def _parted(url: str) -> tuple[str, str, str]:
-    """Return the part before the query, the mark, and the query; a password before the host may hold marks."""
+def _parted(url: str) -> tuple[str, str, str, re.Match[str] | None]:
+    """Return the part before the query, the mark, the query, and where a password stands before them.
+
+    A password before the host may hold marks.
+    """
     at = url.rfind("@")
     # An @ after the query's mark belongs to the query, unless the mark belongs to a password.
     query = url.find("?")
     before = url[: max(query, 0)]
     if 0 <= query < at and _USER.match(url[: at + 1]) and not (_USER.match(before) or "/" in _after(before)):
         query = url.find("?", at)
-    if query < 0:
-        return url, "", ""
-    return url[:query], "?", url[query + 1 :]
+    head, mark, behind = (url, "", "") if query < 0 else (url[:query], "?", url[query + 1 :])
+    found = _USER.match(head)
+    if found is None and (found := _NO_HOST.match(url)) is not None:
+        return url, "", "", found
+    return head, mark, behind, found
 
 
 def _after(url: str) -> str:
@@ -138,10 +149,10 @@ def _hidden(found: re.Match[str]) -> str:
 
 
 def _secrets(url: str) -> Iterator[str]:
-    head, _, query = _parted(url)
-    found = _USER.match(head)
+    head, _, query, found = _parted(url)
     if found is not None:
         yield found["password"]
+        yield re.split(r"[/?#]", found["password"])[0]  # what is told where a port is no number
     for part in (head, query):
         for word in _WORD.finditer(part):
             if _SECRETIVE.search(unquote_plus(word["name"])):
