@@ -1,12 +1,27 @@
 """Whatever a function of the user's raises, wherever it is called: its transaction ends, and nothing is swallowed."""
 
+import itertools
 import logging
 import re
 import threading
 import time
+from math import inf
 
 import pytest
-from tests.core.places import OUR_FAULT, PLACES, RAISED, Fails, Scene, Watching, World, public_parameters, run, tools_of
+from tests.core.places import (
+    OUR_FAULT,
+    PLACES,
+    RAISED,
+    Base,
+    Fails,
+    Scene,
+    Watching,
+    World,
+    public_parameters,
+    raising,
+    run,
+    tools_of,
+)
 from tests.rooms.protocol import FINISHED
 
 from settlemark import Injected, Payloads
@@ -118,6 +133,34 @@ def test_a_transaction_ends_whatever_a_clock_raises_while_its_commit_is_decided(
         if after is not None:
             wrong.append(f"{what}: another one is told {after}")
     assert wrong == []
+
+
+@pytest.mark.every_store
+def test_what_was_done_is_recorded_and_undone_from_whichever_question_on_a_clock_fails(url, open_settlement, caplog):
+    world = World(is_async=False)
+    tools, left, wrong = tools_of(world), [inf], []
+    calls = (tools.narrow,), (tools.staged,), (tools.mail,)
+
+    def clock():
+        left[0] -= 1
+        if left[0] < 0:
+            raise Base
+        return time.time()
+
+    settlement = open_settlement(url, injected=Injected(clock=clock))
+    for number in itertools.count():
+        for name, then in ((f"x{number}", None), (f"y{number}", Fails)):
+            left[0] = number
+            end = None if then is None else raising(then)
+            error = run(Scene(world, settlement, tools).block(name, *calls, then=end), is_async=False)
+            wrong += unaccounted(settlement, world, name)
+            if error is not then:
+                wrong.append(f"{name}: its caller is told {error}")
+        if left[0] >= 0:
+            break  # so often it is not asked
+    assert wrong == []
+    assert sum("the clock that was given failed" in record.message for record in caplog.records) == 1
+    assert number > len(calls)
 
 
 TOOLS = {place for place in PLACES if place.endswith(" tool")} | {"read"}

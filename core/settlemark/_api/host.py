@@ -36,6 +36,7 @@ from settlemark._model.effect_class import Outcome
 from settlemark._model.guards import Guards, Order
 from settlemark._model.level import Level
 from settlemark._model.scope import Scope
+from settlemark._observe.clock import SureClock
 from settlemark._observe.events import LostLease, Recovered, Told
 from settlemark._observe.logs import redact_logs_for, stop_redacting_for
 from settlemark._protocol.index import Position
@@ -78,6 +79,7 @@ class Host:
         self.settings = settings
         self.patience = settings.wait
         payloads, injected = settings.payloads, settings.injected
+        clock = SureClock(injected.clock)
         self._supersteps: OrderedDict[str, int] = OrderedDict()
         self.ledger = open_ledger(
             settings.url,
@@ -89,12 +91,12 @@ class Host:
             encryption=encryption_of(payloads.encrypt, namespace=settings.namespace, tenant=payloads.tenant),
             quarantine=settings.quarantine,
             monotonic=injected.monotonic,
-            store_clock=injected.store_clock or (injected.clock if settings.url == "memory:" else None),
+            store_clock=injected.store_clock or (clock if settings.url == "memory:" else None),
         )
         self.tools = tools(self.ledger)
         self.driver = Driver(
             self.ledger,
-            clock=injected.clock,
+            clock=clock,
             monotonic=injected.monotonic,
             declaration=self._recorded_as,
             namespace=settings.namespace,

@@ -76,7 +76,8 @@ class Injected:
     """Time and identity from elsewhere, for tests.
 
     Args:
-        clock: returns the time in seconds since 1970, for the record.
+        clock: returns the time in seconds since 1970, for the record; where it fails, the system's clock is used, and
+            the log says so once.
         monotonic: returns seconds that never go back, for waits, leases and ages.
         store_clock: returns the store's time in seconds since 1970, by which `window=` goes; for a memory ledger
             `clock` by default.
@@ -97,7 +98,7 @@ class Injected:
         """Have each given function called through the door: a generator may be what calls."""
         for each in fields(self):
             given = getattr(self, each.name)
-            if given is not each.default:
+            if each.name != "clock" and given is not each.default:  # a `SureClock` asks that one
                 object.__setattr__(self, each.name, partial(through, given))
 
 
