@@ -226,7 +226,8 @@ def test_a_handler_that_uses_the_settlement_may_be_struck_itself_at_any_instruct
             enter()
         until_struck()
         sent = bool(used)
-        assert len(used) == 2 * sent, at
+        # What is deferred is sent again until it is delivered, and may be sent while that happens.
+        assert len(used) in ((2, 3) if sent else (0,)), at
         enter()
         assert (signal.getsignal(signal.SIGUSR1), shield._deferred, shield._depth) == (uses, {}, 0), at
     assert at > 300
