@@ -24,7 +24,7 @@ _USER = re.compile(
 )
 # Without a host there is no @: a password then stands where a port should, and may go on behind any mark.
 _NO_HOST = re.compile(
-    r"^(?P<scheme>sqlite[^:/?#]*://(?!/)|(?!sqlite)[^:/?#]*(?:[:;]/|//)/*|(?!sqlite|[^:/?#]*(?:[:;]/|//))(?=[^:/?#=]*:))"
+    r"^(?P<scheme>sqlite[^:/?#]*://(?!/)|(?!sqlite)[^:/?#]*(?:[:;]/|//)/*+|(?!sqlite|[^:/?#]*(?:[:;]/|//))(?=[^:/?#=]*:))"
     r"(?!\[[^\]]*\](?::[0-9]*)?(?:[/?#]|\Z))"  # an IPv6 address has colons of its own
     r"(?P<user>\[[^\]]*\]|[^:?#]*):(?![0-9]*(?:[/?#]|\Z))(?P<password>.+)(?P<rest>)\Z",
     re.DOTALL,
