@@ -263,6 +263,7 @@ def test_a_test_that_fails_without_a_mutant_is_told_and_set_aside_until_it_passe
     assert tested.play_tested({7}).aside == []
 
 
+@pytest.mark.long  # it starts tests of its own, whose costs a busy machine falsifies
 def test_tests_that_cost_more_than_they_are_given_are_not_begun(tested):
     tested.write("test_flag.py", COSTLY)
     environment = {"PYTHONPATH": f"core{os.pathsep}{ROOT}", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", MOST: "0.5"}
