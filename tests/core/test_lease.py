@@ -531,6 +531,7 @@ READ_BY = {
     "_api/checked.py": "tells a person what to give",
     "_api/settings.py": "defaults to be injected",
     "_edges/shield.py": "deadlines: one's own clock",
+    "_observe/clock.py": "the system's, where the one that was injected fails",
     "_cli/doctor/__init__.py": "a default to be injected: it tells people how far two clocks are apart",
     "_cli/commands/prune.py": "days of retention, by the host of who prunes",
     "_cli/commands/doubts.py": "only looks",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
@@ -14,6 +13,7 @@ from settlemark._api.host import Host
 from settlemark._api.transaction import NEVER_ENTERED, AsyncTransaction, Transaction, _Face
 from settlemark._attempt.attempt import Attempt
 from settlemark._attempt.part import Part
+from settlemark._edges.on_drop import OnDrop
 from settlemark._edges.shield import abandon_shield, closed, deliver_signals, lower_shield, raise_shield
 from settlemark._edges.wording import in_words
 from settlemark._lifecycle.parking import Park
@@ -25,21 +25,21 @@ from settlemark._runtime.sync import run_apart, run_sync
 class Opening:
     """A transaction about to begin: enter it with `with` or `async with`."""
 
-    _shielded = False
-    """Whether signals are deferred until the block ends; a class attribute, since an interrupt may cut `__init__`
-    short."""
-
     def __init__(self, host: Host, options: dict[str, Any], park: Park = "keep") -> None:
         self._host = host
         self._options = options
         self._park: Park = park
         self._face: Transaction | AsyncTransaction | None = None
+        self._shield: OnDrop | None = None
+        """Lowers the shield when the block was entered by hand and dropped; none where the shield is not raised."""
 
-    @closed
-    def __del__(self) -> None:
-        # The block was entered by hand and dropped: nobody can leave it any more.
-        if self._shielded and not sys.is_finalizing():
-            abandon_shield()
+    def _disarm(self) -> bool:
+        """Note that the shield is about to be lowered here; return whether it is raised."""
+        guard, self._shield = self._shield, None
+        if guard is None:
+            return False
+        guard.disarm()
+        return True
 
     def _under(self, hold: int) -> Self:
         """Begin the transaction at a hold's place."""
@@ -54,11 +54,11 @@ class Opening:
             run_sync(self._enter(begun))
             self._face = Transaction(self._host, begun[0], self._park)
             enter_body(self._host.driver.kernel, begun[0].attempt.name)
-            self._shielded = up
+            self._shield = OnDrop(abandon_shield) if up else None
             deliver_signals()  # from here on the block's end is certain
-            self._face._is_to_be_left = True  # noqa: SLF001 - the other half of the pair
+            self._face._enter_block()  # noqa: SLF001 - the other half of the pair
         except BaseException:
-            self._shielded = False
+            self._disarm()
             try:
                 run_sync(self._giving_up(begun))  # interrupted after the begin: nobody else would end it
             finally:
@@ -73,13 +73,12 @@ class Opening:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert isinstance(self._face, Transaction)
-        self._face._is_to_be_left = False  # noqa: SLF001 - the other half of the pair
+        self._face._leave_block()  # noqa: SLF001 - the other half of the pair
         leave_body(self._host.driver.kernel, self._face._attempt.name)  # noqa: SLF001 - the other half of the pair
         try:
             run_sync(self._leaving(self._face, error))
         finally:
-            if self._shielded:
-                self._shielded = False
+            if self._disarm():
                 lower_shield()
 
     @closed
@@ -91,16 +90,16 @@ class Opening:
             await run_async(self._enter(begun), behind=partial(self._giving_up, begun))
             self._face = AsyncTransaction(self._host, begun[0], self._park)
             enter_body(self._host.driver.kernel, begun[0].attempt.name)
-            self._shielded = up
+            self._shield = OnDrop(abandon_shield) if up else None
             deliver_signals()
-            self._face._is_to_be_left = True  # noqa: SLF001 - the other half of the pair
+            self._face._enter_block()  # noqa: SLF001 - the other half of the pair
         except GeneratorExit:
-            self._shielded = False
+            self._disarm()
             if up:
                 lower_shield()
             raise  # it continues in a thread, and is given up there
         except BaseException:
-            self._shielded = False
+            self._disarm()
             try:
                 await run_async(self._giving_up(begun))  # cancelled while the begin was recorded
             finally:
@@ -127,7 +126,7 @@ class Opening:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert isinstance(self._face, AsyncTransaction)
-        self._face._is_to_be_left = False  # noqa: SLF001 - the other half of the pair
+        self._face._leave_block()  # noqa: SLF001 - the other half of the pair
         leave_body(self._host.driver.kernel, self._face._attempt.name)  # noqa: SLF001 - the other half of the pair
         try:
             if kind is GeneratorExit:
@@ -135,8 +134,7 @@ class Opening:
             else:
                 await run_async(self._leaving(self._face, error))
         finally:
-            if self._shielded:
-                self._shielded = False
+            if self._disarm():
                 lower_shield()
 
     def _leaving(self, face: _Face, error: BaseException | None) -> Program[None]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Self, TypeVar
@@ -17,7 +16,7 @@ from settlemark._api.host import Host
 from settlemark._attempt.part import Part
 from settlemark._attempt.turn import Seat, Turn
 from settlemark._edges.errors import StateError, UsageError
-from settlemark._edges.shield import closed
+from settlemark._edges.on_drop import OnDrop
 from settlemark._edges.user_code import is_lazy_function
 from settlemark._lifecycle.parking import Park
 from settlemark._model import json_text
@@ -80,8 +79,8 @@ class Queued:
 class _Face:
     """What the synchronous and the async face of a transaction share: everything but running."""
 
-    _is_to_be_left = False
-    """Whether the caller is inside its block, and has yet to leave it."""
+    _to_be_left: OnDrop | None = None
+    """Undoes it when its caller drops it without leaving its block; none outside of the block."""
 
     def __init__(self, host: Host, part: Part, park: Park = "keep") -> None:
         self._host = host
@@ -89,12 +88,16 @@ class _Face:
         self._attempt = part.attempt
         self._park: Park = park
 
-    @closed  # a signal inside would be lost, since Python raises nothing out of a `__del__`
-    def __del__(self) -> None:
-        # Called by the garbage collector when nobody can call through it, or leave its block, any more; between any two
-        # instructions, so nothing is done here.
-        if self._is_to_be_left and not (self.joined or sys.is_finalizing()):
-            run_from_anywhere(self._host.driver.ages.end_dropped, self._attempt)
+    def _enter_block(self) -> None:
+        # Nothing is done where it is dropped, which may be between any two instructions: only a thread is started.
+        if not self.joined:
+            end = self._host.driver.ages.end_dropped
+            self._to_be_left = OnDrop(partial(run_from_anywhere, end, self._attempt))
+
+    def _leave_block(self) -> None:
+        if self._to_be_left is not None:
+            self._to_be_left.disarm()
+            self._to_be_left = None  # here, where signals are deferred
 
     @property
     def name(self) -> str:
@@ -196,7 +199,7 @@ class _Face:
         effect = self._host.tools.effect_of(
             declaration, declaration.arguments(args, kwargs), run, run=self._attempt.run
         )
-        # Not a method of this face: the transaction's record must not keep the face alive, see `__del__`.
+        # Not a method of this face: the transaction's record must not keep the face alive, see `_to_be_left`.
         effect.remake = partial(self._host.tools.remade, run=self._attempt.run)
         with self._host.driver.kernel.local:
             self._attempt.place(effect, self._part.numbering)

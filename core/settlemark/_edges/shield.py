@@ -48,6 +48,9 @@ _closed: set[CodeType] = set()
 _lifted: set[CodeType] = set()
 _hanging: set[CodeType] = set()
 _deferred: dict[int, float] = {}
+"""Signals that wait, and since when; who takes one out delivers the signal, so that each strikes once."""
+_sent: dict[int, float] = {}
+"""Deferred signals that were sent again and have not arrived yet, and since when they wait."""
 _main = threading.main_thread().ident
 _depth = 0
 _locks = 0
@@ -134,17 +137,13 @@ def lower_shield() -> None:
             _unwrap()
 
 
-@closed
 def abandon_shield() -> None:
-    """Note that a `lower_shield` will never be called.
+    """Note that a `lower_shield` will never be called; handlers stay wrapped until the shield is next lowered.
 
-    The garbage collector may call this in any thread and between any two instructions.
+    The garbage collector may call this in any thread and between any two instructions, and Python drops what a handler
+    raises meanwhile: so handlers are not given back here.
     """
     _abandoned.append(None)
-    if threading.get_ident() == _main and not _is_closed(sys._getframe(1).f_back):  # noqa: SLF001 - as above
-        _take_abandoned()
-        if _depth == 0:
-            _unwrap()
 
 
 @closed
@@ -160,7 +159,7 @@ def _unwrap() -> None:
     for number in _SIGNALS:
         found = _getsignal(number)
         # A handler whose signal is deferred is unwrapped after the delivery.
-        if type(found) is _Deferring and number not in _deferred:
+        if type(found) is _Deferring and not (number in _deferred or number in _sent):
             _signal(number, found.handler)
             if number in _deferred:  # arrived between the two lines
                 _signal(number, found)
@@ -174,8 +173,7 @@ def deliver_signals() -> None:
     """
     if threading.get_ident() != _main:
         return
-    while _deferred:
-        number, _ = _deferred.popitem()
+    for number in list(_deferred):
         _handle(number, sys._getframe(1))  # noqa: SLF001 - a handler is given the frame
 
 
@@ -192,23 +190,29 @@ class _Deferring:
         self.handler = handler
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        since = _deferred.get(number)
+        since = _sent.get(number, _deferred.get(number))
         lasts = since is not None and time.monotonic() - since >= DEFER_SECONDS
         if _is_closed(frame, hangs=lasts):
+            _deferred[number] = time.monotonic() if since is None else since
+            _sent.pop(number, None)
             if since is None:
-                _deferred[number] = time.monotonic()
                 # Not `threading.Thread`: the signal may have arrived in the middle of a thread's start.
                 with suppress(RuntimeError):
                     start_bare_thread(_send_again, (number,))
             return
         _deferred.pop(number, None)
+        _sent.pop(number, None)
         self.handler(number, frame)
 
 
 def _handle(number: int, frame: FrameType | None) -> None:
-    """Run the real handler of a signal."""
+    """Run the real handler of a deferred signal, unless the signal was sent again meanwhile."""
     found = _getsignal(number)
     handler = found.handler if type(found) is _Deferring else found
+    try:
+        del _deferred[number]  # directly before the call: between the two, no other signal's handler can raise
+    except KeyError:
+        return
     if callable(handler):
         handler(number, frame)
 
@@ -216,11 +220,20 @@ def _handle(number: int, frame: FrameType | None) -> None:
 def _send_again(number: int) -> None:
     """Send a signal again until it is delivered: when the shield is lowered, no code of settlemark may be running."""
     main = _main
-    while number in _deferred and main is not None:
+    while main is not None and (number in _deferred or number in _sent):
         time.sleep(AGAIN_SECONDS)
-        if number in _deferred and type(_getsignal(number)) is _Deferring:
-            with suppress(OSError, RuntimeError):
-                signal.pthread_kill(main, number)
+        if type(_getsignal(number)) is not _Deferring:
+            _sent.pop(number, None)  # the handler that a user has set since was given what was sent
+            continue
+        since = _deferred.get(number)
+        if since is None:
+            continue
+        _sent[number] = since  # before the signal is taken: handlers stay wrapped as long as it is in either
+        if _deferred.pop(number, None) is None:
+            _sent.pop(number, None)  # delivered meanwhile
+            continue
+        with suppress(OSError, RuntimeError):
+            signal.pthread_kill(main, number)
 
 
 def locked() -> None:
