@@ -12,6 +12,7 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 
 import pytest
+from tests.rooms.edges import shield
 
 from settlemark import LedgerError, Settlement, State, effect
 from settlemark.hosting import host_of
@@ -93,6 +94,31 @@ def test_a_child_is_told_and_neither_acts_nor_harms_its_parent(open_settlement, 
     tx.commit()
     assert (tx.state, world.log()) == (State.COMMITTED, ["book parent", "mail parent"])
     settlement.run("after", lambda tx: tx.call(world, name="after"))
+
+
+def test_a_signal_that_its_parent_has_put_off_does_not_strike_the_child(monkeypatch):
+    struck = []
+    before = signal.signal(signal.SIGUSR1, lambda *_: struck.append("struck"))
+
+    def in_the_child():
+        shield.lower_shield()
+        return [struck, signal.getsignal(signal.SIGUSR1) is handler]
+
+    @shield.closed
+    def forks():
+        signal.raise_signal(signal.SIGUSR1)
+        return forked(in_the_child)
+
+    try:
+        handler = signal.getsignal(signal.SIGUSR1)
+        monkeypatch.setattr(shield, "_depth", 0)
+        assert shield.raise_shield()
+        told = forks()
+        assert struck == []
+        shield.lower_shield()
+        assert (told, struck) == ([[], True], ["struck"])
+    finally:
+        signal.signal(signal.SIGUSR1, before)
 
 
 @pytest.mark.every_store

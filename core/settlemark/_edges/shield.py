@@ -253,6 +253,8 @@ def unlocked() -> None:
 def _enter_child() -> None:
     global _main  # noqa: PLW0603 - there is one main thread: in a forked child the one that forked
     _main = threading.get_ident()
+    _deferred.clear()  # a child inherits no pending signals, nor the thread that would send these again
+    _sent.clear()
 
 
 if hasattr(os, "register_at_fork"):
