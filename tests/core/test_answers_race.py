@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 
 import pytest
@@ -77,6 +78,32 @@ def test_the_first_answer_on_record_is_acted_on_and_the_other_is_told(
     assert acted == first
     assert mailed == (["bee"] if first == "approve" else [])
     assert told == [True if before else here != elsewhere and "refused"]
+
+
+@pytest.mark.parametrize("elsewhere", ANSWERS)
+@pytest.mark.parametrize("awaited", [False, True], ids=["asked", "awaited"])
+def test_who_still_thinks_here_is_not_waited_for_once_another_process_has_answered(
+    shared_url, open_settlement, mail, mailed, elsewhere, awaited
+):
+    over, late = threading.Event(), []
+    other = open_settlement(shared_url)
+
+    def think(_gate):
+        assert answered_elsewhere(other, elsewhere) is True
+        late.append(over.wait(20))
+        return elsewhere == "reject"
+
+    async def think_and_await(gate):
+        assert await asyncio.to_thread(answered_elsewhere, other, elsewhere) is True
+        async with asyncio.timeout(20):
+            await asyncio.Event().wait()
+        late.append(gate)
+
+    settlement = open_settlement(shared_url, approver=think_and_await if awaited else think)
+    acted = run(settlement, mail)
+
+    assert (acted, mailed, late) == (elsewhere, ["bee"] if elsewhere == "approve" else [], [])
+    over.set()
 
 
 def edited_elsewhere(settlement, decision):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -278,6 +279,13 @@ def test_a_frameworks_question_that_was_not_answered_is_put_again_and_says_what_
 def test_a_frameworks_call_runs_with_the_arguments_that_were_given_for_it(quick, office):
     assert batch_of(quick, office.tools.book, {"room": "a"}, lambda gate: edit({"room": "b"})) == {"room": "b"}
     assert (office.log, host_of(quick).protocol.live) == (["book b"], {})
+
+
+def test_a_framework_is_asked_where_it_runs_the_call_and_in_no_other_thread(shared_url, open_settlement, office):
+    """What it knows of the call may be there alone, and its question may be its way of stopping."""
+    settlement, asked = open_settlement(shared_url), []
+    batch_of(settlement, office.tools.book, {"room": "a"}, lambda _gate: not asked.append(threading.current_thread()))
+    assert (asked, office.log) == ([threading.current_thread()], ["book a"])
 
 
 def test_nobody_is_asked_for_ever_and_what_was_asked_about_never_runs(quick, office):

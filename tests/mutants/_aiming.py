@@ -38,6 +38,11 @@ class Aim:
         """The tests that reach no line here: they read the program, or have another process run it."""
         return [test for test, told in self.tests.items() if not told["lines"] and not told["failed"]]
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether there are tests, and none reaches a line: what they need is not on this machine."""
+        return bool(self.tests) and not any(told["lines"] for told in self.tests.values())
+
     def at(self, mutant: Mutant, source: str, seconds: float) -> list[str]:
         """Return the tests that should notice a mutant, no more of them than take so many seconds of the processor.
 

@@ -56,7 +56,7 @@ def _adapter(name: str, *parts: str) -> Room:
 
 
 def _shim(name: str) -> Room:
-    sources = (f"integrations/settlemark_{name}/*.py",)
+    sources = (f"integrations/settlemark_{name}/*.py", f"integrations/settlemark_{name}/*/*.py")
     return Room(name, sources, (f"tests/integrations/{name}", "tests/integrations/contract"), 80)
 
 
@@ -121,28 +121,35 @@ ROOMS = (
     _core("commands", "_cli/commands/*.py _cli/doctor/*.py", "commands test_cli.py test_show.py test_shown.py", aim=80),
     _core("history", "history/*.py", "history", aim=80),
     _core("lint", "lint/*.py", "lint", aim=80),
-    _core(
-        "testing", "testing/*.py", "testing",
-        aim=80, extent="more",
+    Room(
+        "testing", ("core/settlemark/testing/*.py", "core/pytest_settlemark.py"), ("tests/core/testing",), 80,
+        extent="more",
     ),
     *map(
         _adapter,
-        ("browser", "filesystem", "git", "http", "objects", "payments", "queue", "records", "sql", "store", "webhook"),
+        ("browser", "filesystem", "objects", "payments", "queue", "records", "sql", "store", "webhook"),
     ),
     Room(
         "adapters",
-        tuple(f"adapters/settlemark_adapters/_{part}.py" for part in ("adapter", "database", "keeping", "keyed")),
+        tuple(
+            f"adapters/settlemark_adapters/_{part}.py"
+            for part in ("adapter", "database", "faults", "keeping", "keyed", "loop")
+        ),
         (
             "tests/adapters/test_adapter.py", "tests/adapters/test_declaration_cost.py",
             "tests/adapters/filesystem/test_filesystem.py", "tests/adapters/objects/test_objects.py",
-            "tests/adapters/sql",
+            "tests/adapters/sql", "tests/adapters/store", "tests/adapters/records/test_backends.py",
         ),
         80,
     ),
+    Room("kit", ("adapters/settlemark_adapters/testing/*.py",), ("tests/adapters/testing",), 80, extent="more"),
+    _adapter("git", "git/*.py", "_git_alone.py"),
+    _adapter("http", "http/*.py", "recording.py"),
     _adapter("mail", "mail.py", "_addresses.py"),
-    _adapter("mcp", "mcp.py", "_mcp*.py"),
+    _adapter("mcp", "mcp.py", "_mcp*.py", "_schemas.py"),
     _adapter("shell", "shell.py", "_marks.py", "_pattern.py", "_running.py"),
     *map(_shim, ("langgraph", "crewai", "autogen", "pydantic_ai")),
+    Room("demo", ("integrations/settlemark_demo/*.py",), ("tests/integrations/demo",), 80, extent="more"),
 )  # fmt: skip
 
 

@@ -212,7 +212,7 @@ class Checkout:
         A mutant's ending is kept until its file changes. `again` runs those again that survived, with today's tests.
 
         Raises:
-            NothingShown: the tests fail without a mutant, or a listed mutant is none any more.
+            NothingShown: the tests fail without a mutant, or all were skipped, or a listed mutant is none any more.
         """
         listed = self.equivalents_of(room)
         score = Score(room, len(mutants), equivalent=[listed[each.id] for each in mutants if each.id in listed])
@@ -286,7 +286,12 @@ class Checkout:
             shares = [files[at :: self._processes] for at in range(min(self._processes, len(files)))]
             return {test: told for share in pool.map(partial(self._recorded, room), shares) for test, told in share}
 
-        return aimed(self.root, room, self._state / f"{room.name}.reached.json", run)
+        kept = self._state / f"{room.name}.reached.json"
+        aim = aimed(self.root, room, kept, run)
+        if aim.is_idle:
+            kept.unlink()
+            raise NothingShown(f"no test of {room.name} reaches a line of it: is what they need not there?")
+        return aim
 
     def _recorded(self, room: Room, files: list[str]) -> Iterable[tuple[str, Any]]:
         """Run test files without a mutant, and return what was recorded of their tests."""

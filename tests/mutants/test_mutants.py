@@ -267,6 +267,15 @@ def test_a_test_that_fails_without_a_mutant_is_told_and_set_aside_until_it_passe
     assert tested.play_tested({7}).aside == []
 
 
+def test_nothing_is_shown_by_tests_that_were_all_skipped_nor_is_that_kept(tested):
+    skipped = "import pytest\npytestmark = pytest.mark.skip\n"
+    for name, text in (("test_flag.py", FLAG), ("test_limits.py", LIMITS)):
+        tested.write(name, skipped + text)
+    with pytest.raises(NothingShown, match="no test of tested reaches a line of it"):
+        tested.play_tested({5})
+    assert [path.name for path in tested.state.iterdir()] == ["tested.sqlite"]
+
+
 @pytest.mark.long  # it starts tests of its own, whose costs a busy machine falsifies
 def test_tests_that_cost_more_than_they_are_given_are_not_begun(tested):
     tested.write("test_flag.py", COSTLY)

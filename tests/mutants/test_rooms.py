@@ -1,4 +1,4 @@
-"""The rooms of the mutants: each module of core is in one, and each of them has files and tests.
+"""The rooms of the mutants: each module is in one, and each of them has files and tests.
 
 A quick test, because who moves a file, or adds one, is to be told at once.
 """
@@ -8,15 +8,13 @@ from pathlib import Path
 
 from tests.extent import DEEP
 from tests.mutants.__main__ import EQUIVALENTS, ROOT, STATE
-from tests.mutants._rooms import ROOMS
+from tests.mutants._rooms import ROOMS, ROOTS
 from tests.mutants._running import Checkout
 
-CORE = ROOT / "core" / "settlemark"
 
-
-def test_every_module_of_core_is_in_one_room():
+def test_every_module_is_in_one_room():
     rooms = Counter(file for room in ROOMS for file in room.files(ROOT))
-    modules = {path.relative_to(ROOT).as_posix() for path in CORE.rglob("*.py")}
+    modules = {path.relative_to(ROOT).as_posix() for root in ROOTS for path in (ROOT / root).rglob("*.py")}
     named = {file for file in modules if not file.endswith(("__init__.py", "__main__.py"))}
     assert sorted(named - rooms.keys()) == []
     assert [file for file, count in rooms.items() if count > 1] == []

@@ -8,14 +8,20 @@ from urllib.parse import parse_qs, urlsplit
 
 from tests.rooms.testing import ChildServer, Journal, attend, read_journal
 
-PAGE = """<!doctype html><title>Shop</title><body style="font: 20px sans-serif">
+PAGE = """<!doctype html><title>Shop</title>
+<style>#lit:hover {{ background: black }} #lit:focus {{ outline: 60px solid black }}</style>
+<body style="font: 20px sans-serif">
 <h1>Shop</h1><p id=offer>{offer}</p>
 <button id=buy onclick="fetch('/press?what=buy&offer={offer}').then(() => document.title = 'Bought')
   .then(() => document.getElementById('offer').textContent = 'You have bought it')">Buy</button>
 <button id=dead>Dead</button>
+<button id=lit>Lit</button>
+<a id=next href=/next>Next</a>
 <button id=paint onclick="document.body.style.background = 'linear-gradient(90deg, black, white, black, white)'">
 Paint</button>
 <input id=name></body>"""
+NEXT = """<!doctype html><title>Next</title><img src=/large style="width: 900px; height: 500px"></body>"""
+LARGE = b"""<svg xmlns="http://www.w3.org/2000/svg" width="9" height="5"><rect width="4" height="5"/></svg>"""
 
 
 class Site:
@@ -28,6 +34,10 @@ class Site:
     def offer(self, text):
         self._child.ask({"offer": text})
 
+    def send_large(self):
+        """Send what is large on the next page: it is kept back until then."""
+        self._child.ask({"send": True})
+
     def pressed(self):
         return [(entry["what"], entry["offer"]) for entry in read_journal(self._child.log_path)]
 
@@ -37,16 +47,22 @@ class Site:
 
 def main(log_path):
     journal = Journal(log_path)
-    shown = {"offer": "A room for 100"}
+    shown, sent = {"offer": "A room for 100"}, threading.Event()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
             asked = urlsplit(self.path)
             if asked.path == "/press":
                 journal.append({name: values[0] for name, values in parse_qs(asked.query).items()})
-            body = PAGE.format(offer=shown["offer"]).encode() if asked.path == "/" else b"ok"
+            kind, body = (
+                "text/html",
+                {"/": PAGE.format(offer=shown["offer"]), "/next": NEXT}.get(asked.path, "ok").encode(),
+            )
+            if asked.path == "/large":
+                kind, body = "image/svg+xml", LARGE
+                sent.wait(60)
             self.send_response(200)
-            self.send_header("Content-Type", "text/html")
+            self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
@@ -58,6 +74,8 @@ def main(log_path):
     threading.Thread(target=server.serve_forever, daemon=True).start()
 
     def control(message):
+        if message.pop("send", False):
+            sent.set()
         shown.update(message)
         return {}
 

@@ -5,6 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import sys
+import threading
+from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -95,6 +99,49 @@ def test_an_action_without_an_effect_says_so(browser):
     assert (acted["changed"], acted["said"]) == (False, "no effect to be seen: the screen is what it was before")
 
 
+def test_what_the_mouse_and_the_focus_alone_show_is_no_effect_of_an_action(browser):
+    acted = browser.click("#lit", browser.look()["screen"])
+    assert (acted["changed"], acted["screen"] == browser.look()["screen"]) == (False, True)
+
+
+def test_an_action_that_leads_to_another_page_answers_with_its_screen_when_it_is_there(browser, site, monkeypatch):
+    loaded = browser.page.wait_for_load_state
+
+    async def sent():
+        await asyncio.to_thread(site.send_large)
+        await loaded()
+
+    monkeypatch.setattr(browser.page, "wait_for_load_state", sent)
+    acted = browser.click("#next", browser.look()["screen"])
+    site.send_large()
+    browser._loop.run(loaded(), PATIENCE)
+    seen = browser.look()
+    assert (acted["changed"], acted["url"], acted["screen"]) == (True, f"{site.url}next", seen["screen"])
+
+
+def differing(screen, bits):
+    """Return the name of a screen that differs from another in so many of the patches that are compared."""
+    return f"{int(screen, 16) ^ ((1 << bits) - 1):0{len(screen)}x}"
+
+
+@pytest.mark.parametrize("bits", [0, 20])
+def test_a_screen_that_differs_by_no_more_than_the_tolerance_is_the_planned_one(browser, pressed, bits):
+    """2 % of 1,024 patches."""
+    browser.click("#buy", differing(browser.look()["screen"], bits))
+    assert pressed() == [("buy", "A room for 100")]
+
+
+@pytest.mark.parametrize("bits", [21, 1024])
+def test_a_screen_that_differs_by_more_than_the_tolerance_has_diverged_and_the_error_says_by_how_much(
+    browser, pressed, bits
+):
+    now = browser.look()["screen"]
+    with pytest.raises(Diverged) as told:
+        browser.click("#buy", differing(now, bits))
+    assert (told.value.differs, told.value.now, told.value.planned) == (bits / 1024, now, differing(now, bits))
+    assert pressed() == []
+
+
 def test_an_action_with_an_effect_says_so_and_names_the_screen_to_plan_the_next_one_on(browser):
     acted = browser.type("#name", "Ada Lovelace", browser.look()["screen"])
     assert (acted["changed"], acted["screen"]) == (True, browser.look()["screen"])
@@ -137,6 +184,7 @@ def test_an_action_that_acted_is_named_when_its_transaction_is_undone(browser, s
             "is not a screen: pass the `screen` that look_at",
         ),
         ("click", {"selector": "#buy", "screen": 7}, UsageError, "screen='7' is not a screen"),
+        ("click", {"selector": "#buy", "screen": "x" * 41}, UsageError, f"screen='{'x' * 40}' is not a screen"),
         ("open_page", {"url": "file:///etc/passwd"}, UsageError, "is not a page's address: begin it with https://"),
     ],
 )
@@ -149,13 +197,10 @@ def test_bad_arguments_are_refused_before_anything_is_recorded(
     assert (pressed(), settlement.transactions(), browser.look()) == ([], [], before)
 
 
-def test_an_element_that_is_not_there_is_told_and_nothing_was_done(browser, pressed):
-    browser.page.set_default_timeout(200)
-    try:
-        with pytest.raises(LookupError, match="'#gone' cannot be reached on .*: nothing was done"):
-            browser.click("#gone", browser.look()["screen"])
-    finally:
-        browser.page.set_default_timeout(PATIENCE * 1000)
+def test_an_element_that_is_not_there_is_told_and_nothing_was_done(browser, pressed, monkeypatch):
+    monkeypatch.setattr(browser.page, "hover", partial(browser.page.hover, timeout=200))
+    with pytest.raises(LookupError, match="'#gone' cannot be reached on .*: nothing was done"):
+        browser.click("#gone", browser.look()["screen"])
     assert pressed() == []
 
 
@@ -191,6 +236,30 @@ def test_a_browser_that_is_closed_says_so():
         browser.look()
 
 
-def test_a_tolerance_that_is_none_is_refused():
-    with pytest.raises(UsageError, match="tolerance=7"):
-        Browser(tolerance=7)
+def children():
+    """Return the processes that this one has begun and that are there."""
+    found = set()
+    for task in Path("/proc/self/task").iterdir():
+        found |= set((task / "children").read_text().split())
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="only Linux tells which processes this one began")
+def test_a_browser_that_is_closed_leaves_no_process_and_no_thread():
+    processes, threads = children(), set(threading.enumerate())
+    with Browser(executable=CHROMIUM, arguments=FLAGS, seconds=PATIENCE):
+        assert children() > processes
+        assert set(threading.enumerate()) > threads
+    assert (children(), set(threading.enumerate())) == (processes, threads)
+
+
+@pytest.mark.parametrize("tolerance", [-0.01, 1, 7])
+def test_a_tolerance_that_is_none_is_refused(tolerance):
+    with pytest.raises(UsageError, match=f"tolerance={tolerance}"):
+        Browser(tolerance=tolerance)
+
+
+def test_without_its_packages_it_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "imagehash", None)
+    with pytest.raises(ImportError, match=r'Browser needs imagehash: pip install "settlemark\[browser\]"'):
+        Browser()
