@@ -6,11 +6,12 @@ A shim stands on `settlemark.agents`; this module is for what is particular to a
 - *Programs and their runners*: `Program` is a generator that yields requests (`Act`, `Wait`); `run_sync` carries one
   out in a thread, `run_async` in an event loop, `end_async` also when the task is being cancelled; `in_thread`,
   `in_event_loop`, `running_loop`, `Patience`, `uninterrupted`, `to_its_end`; `Once`.
-- *Parts of a transaction*: `Turn` (an order that several turns keep), `Part`, `Attempt`, `Inside`.
-- *A person's answer*: `Approver`, `approval_of`, `approve`, `edit`, `reject`, `questions`; `Park`.
+- *Parts of a transaction*: `Turn` (an order that several turns keep), `Part`, `Attempt`; `inside_of(call)` is where in
+  them a tool runs.
+- *A person's answer*: `Approver`, `approval_of`, `approve`, `edit`, `reject`; `Park`.
 - *Candidates*: `Choice`, `MARK`, `chosen_in`.
-- *A settlement's workings*: `host_of(settlement)` is its `Host`: the engine (`driver`), the `ledger`, the `protocol`
-  (for reading), the `tools` (a `Toolbox`), and programs that begin transactions and choices.
+- *A settlement's workings*: `host_of(settlement)` is its `Host`: the `ledger`, the `tools` (a `Toolbox`), and programs
+  that begin transactions and choices. The engine itself (`driver`) is core's alone, which a test checks.
 - *Declarations*: `declare`, `bear`, `declaration_of`, `declared_as`, `Handler`, `EffectName`, `HELD_CLASSES`, `escape`.
 - *Words*: `in_words`, `kind_of`, `message_of` return an exception's text, whatever its own code does; `json_text`
   writes payloads; `discreet` and `shown` show a URL without its password.
@@ -27,35 +28,32 @@ from settlemark._acts.gate import Approver, approval_of, approve, edit, reject
 from settlemark._acts.once import Once
 from settlemark._acts.perform import Program
 from settlemark._acts.requests import Act, Wait
-from settlemark._api.checked import checked_park
 from settlemark._api.host import Host
 from settlemark._api.per_settlement import OfSettlement
 from settlemark._api.settlement import host_of
 from settlemark._api.toolbox import Toolbox
 from settlemark._attempt.attempt import Attempt
-from settlemark._attempt.part import Inside, Part
+from settlemark._attempt.part import Inside, Part, inside_of
 from settlemark._attempt.turn import Turn
 from settlemark._edges.extras import missing
 from settlemark._edges.plain import joined
 from settlemark._edges.private import make_private
 from settlemark._edges.user_code import ended, outcome_of
 from settlemark._edges.wording import in_words, kind_of, message_of
-from settlemark._engine.doubt import effect_of_key
 from settlemark._lifecycle.parking import Park
 from settlemark._model import json_text
 from settlemark._model.declaration import Handler
 from settlemark._model.declare import bear, declaration_of, declare, declared_as
 from settlemark._model.disposition import Disposition
 from settlemark._model.effect_class import HELD_CLASSES, EffectName
-from settlemark._model.guards import Order, checked_order
+from settlemark._model.guards import Order
 from settlemark._model.identity import step_in
 from settlemark._model.scope import escape
 from settlemark._observe.logs import quote_of
 from settlemark._protocol.holdings import Ticket, fire
 from settlemark._protocol.protocol import Protocol
 from settlemark._protocol.states import Reason
-from settlemark._report.questions import questions
-from settlemark._report.sentences import account, residue_values, said_values
+from settlemark._report.sentences import account, residue_values
 from settlemark._runtime.aio import Patience, end_async, run_async, to_its_end, uninterrupted
 from settlemark._runtime.call_context import in_event_loop, running_loop
 from settlemark._runtime.choice import MARK, Choice, chosen_in
@@ -97,15 +95,12 @@ __all__ = [
     "approval_of",
     "approve",
     "bear",
-    "checked_order",
-    "checked_park",
     "chosen_in",
     "declaration_of",
     "declare",
     "declared_as",
     "discreet",
     "edit",
-    "effect_of_key",
     "end_async",
     "ended",
     "escape",
@@ -114,6 +109,7 @@ __all__ = [
     "in_event_loop",
     "in_thread",
     "in_words",
+    "inside_of",
     "joined",
     "json_text",
     "kind_of",
@@ -121,14 +117,12 @@ __all__ = [
     "message_of",
     "missing",
     "outcome_of",
-    "questions",
     "quote_of",
     "reject",
     "residue_values",
     "run_async",
     "run_sync",
     "running_loop",
-    "said_values",
     "shown",
     "step_in",
     "to_its_end",

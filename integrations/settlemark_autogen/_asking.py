@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from autogen_core import FunctionCall
 from autogen_core.models import AssistantMessage, LLMMessage
 
 from settlemark import Gate, LedgerError, UsageError
-from settlemark.hosting import approval_of, run_async, run_sync
-from settlemark_autogen._standing import Standing, Stands
+from settlemark.agents import OpenQuestion
+from settlemark.hosting import Program, approval_of, run_async, run_sync
+from settlemark_autogen._messages import NO_JSON, arguments_of
+
+Find = Callable[[Iterable[str]], Program[dict[str, OpenQuestion]]]
+"""Finds, by the keys under which they were asked, the questions that are open, and those answered elsewhere."""
 
 
 class Waits(Exception):
@@ -30,15 +34,15 @@ class Waits(Exception):
 class Desk:
     """The questions that wait for an answer, and the answers that are not used yet.
 
-    The record decides what stands: an obsolete question takes no answer, and an answer is dropped when its question has
-    settled, or was asked again by another attempt of its turn.
+    The record decides which questions are open: an obsolete question takes no answer, and an answer is dropped when its
+    question has settled, or was asked again by another attempt of its turn.
 
     Args:
-        stands: finds which questions stand.
+        find: finds the open questions.
     """
 
-    def __init__(self, stands: Stands) -> None:
-        self._stands = stands
+    def __init__(self, find: Find) -> None:
+        self._find = find
         self._asked: dict[str, Gate] = {}
         self._answers: dict[str, Any] = {}
         self._lock = threading.Lock()
@@ -62,7 +66,7 @@ class Desk:
         with self._lock:
             asked = dict(self._asked)
         try:
-            found: dict[str, Standing] = run_sync(self._stands(asked)) if asked else {}
+            found: dict[str, OpenQuestion] = run_sync(self._find(asked)) if asked else {}
         except LedgerError:  # closed, or out of reach: only the last questions are known
             return list(asked.values())
         with self._lock:
@@ -72,7 +76,7 @@ class Desk:
         now = {
             found[key].key: replace(gate, key=found[key].key, transaction=found[key].transaction)
             for key, gate in asked.items()
-            if key in found and not found[key].is_answered
+            if key in found and not found[key].answered
         }
         return list(now.values())
 
@@ -85,7 +89,7 @@ class Desk:
         approval_of(answer)
         with self._lock:
             asked = {key, *self._asked}
-        found: dict[str, Standing] = run_sync(self._stands(asked))
+        found: dict[str, OpenQuestion] = run_sync(self._find(asked))
         if key not in found:
             raise UsageError(
                 f"there is no open question about {key!r}: it was answered and has gone on, or its turn was undone,"
@@ -106,16 +110,23 @@ class Desk:
         """
         with self._lock:
             answers = dict(self._answers)
-        found: dict[str, Standing] = await run_async(self._stands(answers))
-        waiting = [standing for key, standing in found.items() if standing.key == key]
+        found: dict[str, OpenQuestion] = await run_async(self._find(answers))
+        waiting = [question for key, question in found.items() if question.key == key]
         with self._lock:
-            for key in answers.keys() - {standing.key for standing in waiting}:
+            for key in answers.keys() - {question.key for question in waiting}:
                 if self._answers.get(key) is answers[key]:
                     del self._answers[key]
-        own = [standing for standing in waiting if standing.is_of(run, agent)]
+        own = [question for question in waiting if question.is_of(run, agent)]
         turns = _turns_in(reversed(messages))
-        answered = (calls for calls in turns if any(ours.is_about(call) for ours in own for call in calls))
+        answered = (calls for calls in turns if any(_is_about(ours, call) for ours in own for call in calls))
         return next(answered, list[FunctionCall]())
+
+
+def _is_about(question: OpenQuestion, call: FunctionCall) -> bool:
+    given = arguments_of(call)
+    if given is NO_JSON:
+        return False
+    return question.is_about(call.id, call.name, cast("Mapping[str, Any]", given) if isinstance(given, Mapping) else {})
 
 
 def _turns_in(messages: Iterable[LLMMessage]) -> Iterable[list[FunctionCall]]:

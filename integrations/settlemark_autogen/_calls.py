@@ -15,14 +15,13 @@ from autogen_core.models import LLMMessage
 from autogen_core.tools import ToolResult, ToolSchema, Workbench
 
 from settlemark import Declaration, EffectClass, Settlement, UsageError
-from settlemark.agents import AgentRun, AgentTurn, Call, Declarations, Declared, Work
+from settlemark.agents import AgentRun, AgentTurn, Call, Declarations, Declared, Work, open_questions
 from settlemark.hosting import Approver, run_async
 from settlemark_autogen._asking import Desk, Waits
 from settlemark_autogen._calling import Calling
 from settlemark_autogen._identity import acting_agent
 from settlemark_autogen._issued import Issued, issued_here
 from settlemark_autogen._results import text_result
-from settlemark_autogen._standing import standing
 from settlemark_autogen._tools import as_given, function_of, names_of, tools_of
 
 
@@ -53,7 +52,7 @@ class Calls:
     ) -> None:
         self.workbench = workbench
         self.settlement = settlement
-        self.desk = Desk(lambda keys: standing(settlement, self.job.name, keys))
+        self.desk = Desk(lambda keys: open_questions(settlement, self.job.name, keys))
         self._ask = self.desk if approver == "handoff" else approver
         self._agent = agent
         self._options = options

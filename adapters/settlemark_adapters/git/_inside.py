@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from settlemark import CurrentCall, Settlement, current_call
-from settlemark.hosting import Inside, step_in
+from settlemark import Settlement, current_call
+from settlemark.hosting import inside_of, step_in
 from settlemark_adapters.git._faults import GitFault
 
 
@@ -31,7 +31,7 @@ class Acting:
 def acting(key: str) -> Acting:
     """Return on whose behalf the running call acts: a tool's, a handler's, or only its caller's."""
     call = current_call()
-    inside = None if call is None else _inside(call)
+    inside = inside_of(call)
     if inside is not None:
         return Acting(key, inside.attempt.step, bare=False, held=inside.effect.held)
     return Acting(key, step_in(key) or key, bare=call is None, held=False)
@@ -54,11 +54,6 @@ def enlist(settlement: Settlement | None, scopes: Sequence[str], follow: Callabl
         for scope in scopes:
             part.read(scope)
         part.call(follow, **arguments)
-
-
-def _inside(call: CurrentCall) -> Inside | None:
-    inside = call._inside  # noqa: SLF001 - there is no other way to learn the transaction's attempt
-    return inside if isinstance(inside, Inside) else None
 
 
 __all__ = ["Acting", "acting", "enlist"]

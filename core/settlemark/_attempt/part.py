@@ -69,4 +69,10 @@ def current_of(attempt: Attempt, effect: Effect) -> CurrentCall:
     return CurrentCall(effect.key, attempt.name, epoch, attempt.number, Inside(attempt, effect))
 
 
-__all__ = ["Inside", "Part", "current_of"]
+def inside_of(call: CurrentCall | None) -> Inside | None:
+    """Return where in an attempt a call runs; None outside a transaction."""
+    inside = None if call is None else call._inside  # noqa: SLF001 - kept there for this
+    return inside if isinstance(inside, Inside) else None
+
+
+__all__ = ["Inside", "Part", "current_of", "inside_of"]

@@ -10,7 +10,7 @@ from settlemark._acts.bodies import asked_for, names_asked_for
 from settlemark._acts.current import current_call
 from settlemark._acts.requests import Act
 from settlemark._attempt.attempt import Attempt
-from settlemark._attempt.part import Inside
+from settlemark._attempt.part import Inside, inside_of
 from settlemark._protocol.holdings import Blocked, Txn
 from settlemark._protocol.ties import callers, refuse_to_wait
 from settlemark.ledger._local import Local
@@ -37,9 +37,8 @@ class Callers:
 
     def outer(self) -> Inside | None:
         """Return where in the call of an unfinished transaction of this driver the caller runs, or None."""
-        call = current_call()
-        inside = None if call is None else call._inside  # noqa: SLF001 - kept there for this
-        if not isinstance(inside, Inside) or inside.over or inside.attempt.txn is None:
+        inside = inside_of(current_call())
+        if inside is None or inside.over or inside.attempt.txn is None:
             return None
         return inside if self._attempts.get(inside.attempt.txn) is inside.attempt else None
 

@@ -10,6 +10,7 @@ says these things to settlemark as they happen, and runs the tools through it:
   result, or an error, of which `words(error)` is what the model is told;
 - *a call will not run*: `turn.absent(place)`; *the framework was cut short*: `turn.abandon(error)`;
 - *the model is asked again*: `work.corrections()` are answers that are not true any more;
+- *a person was asked*: `open_questions(settlement, run, keys)` tells which questions still wait, or have an answer;
 - *the agent, the job, is done*: `work.end()`, `job.end()`.
 
 A framework that knows each of its turns again by a name of its own (a checkpoint's task, a durable step) has nothing to
@@ -53,6 +54,7 @@ from settlemark.agents._declarations import Declarations, Declared, declared_at
 from settlemark.agents._gathering import Gathering, Opened, Placed
 from settlemark.agents._left_open import StillOpen, still_open, take_up, undo_left
 from settlemark.agents._names import Names
+from settlemark.agents._open_questions import OpenQuestion, open_questions
 from settlemark.agents._open_turn import OpenTurn
 from settlemark.agents._opening import open_turn
 from settlemark.agents._roll import Roll
@@ -77,6 +79,7 @@ __all__ = [
     "Gathering",
     "Missing",
     "Names",
+    "OpenQuestion",
     "OpenTurn",
     "Opened",
     "Placed",
@@ -89,6 +92,7 @@ __all__ = [
     "Undone",
     "Work",
     "declared_at",
+    "open_questions",
     "open_turn",
     "refuse_bad_options",
     "run_async",
