@@ -1,1 +1,1 @@
-"""Branches of a graph as candidates: a node chooses one, and nothing of the others stays."""
+"""Branches of a graph as candidates: a node chooses one, and the others are undone."""

@@ -1,8 +1,8 @@
-"""Branches of a graph as candidates: each acts in a transaction of its own, and a node chooses one of them.
+"""Branches of a graph as candidates: each is a transaction of its own, and a node chooses one of them.
 
-A candidate outlives its nodes, and belongs to the run of the outermost graph: a branch may be many supersteps long, or
-a graph of its own. A choice is named after the checkpoint on which its first candidate began. Who resumes comes back
-to it when that checkpoint is one it came from; what is left of others is undone when the thread chooses anew.
+A branch may have many supersteps, or be a subgraph, so a candidate belongs to the run of the outermost graph. The name
+of a choice contains the checkpoint that its first candidate began from. A resumed run enters the choice again if that
+checkpoint is an ancestor of its own; the thread's other open choices are undone when the thread begins a new one.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from settlemark_langgraph._candidates.names import (
     checked_label,
     checkpoint_in,
     choice_name,
+    descends_from,
     group_of,
-    is_behind,
     parsed,
     record_name,
     was_forked_at,
@@ -52,9 +52,9 @@ class _Open:
 
     Attributes:
         choice: the choice.
-        group: what its candidates are alternatives in.
-        resumable: another invocation can come back to it.
-        begun: begins it.
+        group: the name that its candidates have in common.
+        resumable: another invocation can resume the choice.
+        begun: begins the choice, once.
     """
 
     choice: Choice
@@ -64,7 +64,7 @@ class _Open:
 
 
 class Candidates:
-    """The choices of one settlement, while this process has them open."""
+    """The choices of one settlement that are open in this process."""
 
     def __init__(self, settlement: Settlement) -> None:
         self._host = host_of(settlement)
@@ -74,7 +74,7 @@ class Candidates:
         self._lock = threading.Lock()
 
     def know(self, candidate: Candidate) -> None:
-        """Take note of what a node says it is a candidate of: it may be chosen without having done anything."""
+        """Remember a node's candidate: one that has had no effect can be chosen, too."""
         if isinstance(candidate, str):
             self._labels.add(candidate)
         else:
@@ -91,27 +91,28 @@ class Candidates:
         may_touch: Sequence[str],
         turn: str | None,
     ) -> Program[Part]:
-        """Return the part of a node's run in the transaction of its candidate.
+        """Enter the transaction of a node's candidate, and return the node's part.
 
-        `place` tells it from others of its superstep, and is the same after a resume; the task's own by default.
+        `place` numbers the node among the others of its superstep, and is the same after a resume; by default the place
+        of its task.
 
         Raises:
-            UsageError: LangGraph does not tell when the run ends; nothing was begun.
-            Refused: what the candidates had done was undone when their process had ended.
+            UsageError: this graph does not tell when its run ends; nothing was begun.
+            Refused: the process of the candidates ended, and their effects were undone.
         """
         if superstep is None or turn is None:
             raise UsageError(NEEDS_A_GRAPH)
-        outward = superstep.outward()
-        found: _Open = yield from self._found(group_of(label), identity, outward[0])
-        numbers = [number for around in outward for number in around.place]
+        enclosing = superstep.enclosing()
+        found: _Open = yield from self._found(group_of(label), identity, enclosing[0])
+        numbers = [number for each in enclosing for number in each.place]
         if place is not None:
             numbers[-1] = place
-        # The step of the whole graph comes first: by that a rewind knows what it goes back over.
+        # The outermost graph's step comes first: a rewind reads which step an effect belongs to.
         numbers[0], numbers[1] = numbers[1], numbers[0]
         return (yield from found.choice.enter(label, turn, *numbers, may_touch=may_touch))
 
     def _found(self, group: str, identity: Identity, root: Superstep) -> Program[_Open]:
-        """Return the open choice of a group: one of this run, one that it comes back to, or else a new one."""
+        """Return the open choice of a group: this run's, one that this run resumes, or a new one."""
         found = self._here(group, root)
         if found is None:
             found = yield from self._opened(group, identity, root)
@@ -148,14 +149,14 @@ class Candidates:
             yield from self._undo_left(found)
         return (yield from found.choice.begin())
 
-    # ---- what earlier runs of the thread have left
+    # ---- choices that earlier runs of the thread left open
 
     def _left(self, group: str, identity: Identity, root: Superstep) -> Program[str | None]:
-        """Return the name of the open choice that this run comes back to, or None.
+        """Return the name of the open choice that this run resumes, or None.
 
         Raises:
-            Refused: there is none any more: this is a fork from before it was made, or its process had ended, and
-            what was done was undone.
+            Refused: the choice is over: the run was forked from a checkpoint before the decision, or the process of the
+            candidates ended and their effects were undone.
         """
         if not root.is_resumed:
             return None
@@ -168,7 +169,7 @@ class Candidates:
         found = {name: named for name in names if (named := parsed(name, identity.run, group)) is not None}
         ours: list[tuple[int, str]] = []
         for checkpoint, step, choice in dict.fromkeys(found.values()):
-            if step <= root.step and (yield from is_behind(root, lineage, checkpoint)):
+            if step <= root.step and (yield from descends_from(root, lineage, checkpoint)):
                 ours.append((step, choice))
         if not ours:
             return None
@@ -177,7 +178,7 @@ class Candidates:
         made = next((one for one in recorded if (chosen_in(one) or ("", ""))[1] == choice), None)
         if made is not None:
             at = checkpoint_in(made.row.name, identity.run)
-            if at is None or (not was_forked_at(lineage, at) and (yield from is_behind(root, lineage, at))):
+            if at is None or (not was_forked_at(lineage, at) and (yield from descends_from(root, lineage, at))):
                 return None
             raise Refused(
                 f"{choice} was made already, after the checkpoint that this run was forked from: its candidates have"
@@ -196,7 +197,7 @@ class Candidates:
         return choice if choice in unfinished else None
 
     def _undo_left(self, found: _Open) -> Program[None]:
-        """Undo the open candidates of the same group that the thread has left behind: nobody can choose them here."""
+        """Undo the thread's other open choices of this group: no node can choose in them any more."""
         run, own = found.choice.run, found.choice.name
         for name in (yield from self._host.choices_left(run)):
             if name == own or parsed(name, run, found.group) is None:
@@ -210,23 +211,23 @@ class Candidates:
     def recorded(
         self, identity: Identity, superstep: Superstep | None, group: str
     ) -> Program[tuple[str | None, str] | None]:
-        """Return the record of what a node has chosen before, or None; what it chose is carried out.
+        """Return the recorded decision of a node that ran before, carried out; None without one.
 
         Raises:
-            UsageError: this is no node of a graph.
-            Rewound: somebody went back before it. Refused, PartialCommit, InDoubt: as it ended.
+            UsageError: the caller is no node of a graph.
+            Rewound: the decision was rewound. Refused, PartialCommit, InDoubt: the winner ended so.
         """
         return (yield from self._host.chosen(record_name(identity, superstep, group)))
 
     def choose(self, winner: str | None, identity: Identity, superstep: Superstep | None, group: str) -> Program[None]:
-        """Commit a candidate when all others of its group are undone; with None undo all of them.
+        """Undo all candidates of a group but the winner, and commit the winner; with None undo all.
 
         Raises:
-            UsageError: there is no such candidate, or it was undone; nothing moved.
-            Refused: the winner was undone, too. PartialCommit, InDoubt: see there.
+            UsageError: there is no such candidate, or it was undone; nothing changed.
+            Refused: the winner was undone, too. PartialCommit, InDoubt: the winner ended so.
         """
         record = record_name(identity, superstep, group)
-        root = cast("Superstep", superstep).outward()[0]
+        root = cast("Superstep", superstep).enclosing()[0]
         found = self._here(group, root)
         if found is None and (yield from self._left(group, identity, root)) is not None:
             found = yield from self._found(group, identity, root)
@@ -252,7 +253,7 @@ class Candidates:
     # ---- the end of a run
 
     def _end(self, loop: int, error: BaseException | None) -> Program[None]:
-        """Undo what nobody has chosen when a run is over; after an error, or an interrupt, leave it to the resume."""
+        """Undo the open choices at the end of a run; after an error, or an interrupt, leave them to the resume."""
         with self._lock:
             choices = self._loops.pop(loop, [])
         for found in choices:
@@ -274,10 +275,10 @@ class Candidates:
 
 
 def check_candidate(candidate: Candidate, settlement: Settlement | None, *, settle: str, park: str) -> None:
-    """Return when a node can be a candidate in this way; it may be chosen from now on.
+    """Check the options of a candidate's node; the candidate can be chosen from now on.
 
     Raises:
-        UsageError: it cannot.
+        UsageError: a candidate's node cannot have these options.
     """
     if not callable(candidate):
         checked_label(candidate)
@@ -292,7 +293,7 @@ def check_candidate(candidate: Candidate, settlement: Settlement | None, *, sett
 
 
 candidates_of = OfSettlement(Candidates)
-"""Return those of a settlement: its nodes have them in common."""
+"""Returns the `Candidates` of a settlement: its nodes share them."""
 
 
 __all__ = ["Candidates", "candidates_of", "check_candidate"]

@@ -1,4 +1,4 @@
-"""Choosing among candidates, from within a node: one commits, all others leave nothing."""
+"""Choosing among candidates, from within a node: the winner commits, all others are undone."""
 
 from __future__ import annotations
 
@@ -18,24 +18,25 @@ from settlemark_langgraph._identity import Identity, identify
 from settlemark_langgraph._supersteps.superstep import Superstep
 
 Pick = Callable[[Any], Any]
-"""A function of the state that returns the name of the candidate that wins, or None; it may be async."""
+"""A function of the state that returns the winner's name, or None; may be async."""
 
 
 def choose(winner: str | None, settlement: Settlement, *, among: str | None = None) -> str | None:
-    """Commit a candidate when all others are undone, and return its name; call it in a node behind their branches.
+    """Undo all candidates but the winner, commit the winner, and return its name; for a node behind their branches.
 
-    What the others did is taken back, what was held of them never leaves; then what was held of the winner leaves.
-    The decision is on record before anything of it happens: a node that runs again, by a retry or a resume, or in
-    another process, goes on with that, and it is what this returns.
+    The effects of the others are undone, and their held effects never leave; then the winner's held effects leave. The
+    decision is recorded first: a node that runs again, by a retry, a resume or in another process, carries out the
+    recorded decision, and `choose` returns the recorded winner.
 
     Args:
-        winner: the name that its nodes were given with `candidate=`; None undoes all.
-        settlement: that of its nodes.
-        among: what stands before the slash in the candidates' names, where there is one; needed with None alone.
+        winner: the `candidate=` of the winner's nodes; None undoes all candidates.
+        settlement: the settlement of the candidates' nodes.
+        among: the group, where the candidates' names have a slash: the part before it. Needed with None only.
 
     Raises:
-        UsageError: there is no such candidate, or it was undone, or this is no node's; nothing moved.
-        Refused: the winner was undone, too: what it had read has changed. PartialCommit, InDoubt: see there.
+        UsageError: there is no such candidate, or it was undone, or the caller is no node; nothing changed.
+        Refused: the winner was undone, too: a value that it had read has changed. PartialCommit, InDoubt: the winner
+            ended so.
 
     >>> choose("train", Settlement("memory:"))
     Traceback (most recent call last):
@@ -48,25 +49,25 @@ def choose(winner: str | None, settlement: Settlement, *, among: str | None = No
 
 
 async def achoose(winner: str | None, settlement: Settlement, *, among: str | None = None) -> str | None:
-    """Do as `choose`, for an event loop; one that is cancelled is carried out first."""
+    """Do as `choose`, in an event loop; a cancelled task carries the decision out first."""
     choosing = _Choosing(settlement, winner, among)
     before = await run_async(choosing.before())
     return cast("str | None", before[0] if before is not None else await end_async(choosing.make(winner)))
 
 
 def choice(settlement: Settlement, pick: Pick, *, among: str | None = None) -> Runnable[Any, Any]:
-    """Return a node that chooses, for a place behind the candidates' branches.
+    """Return a node that chooses; put the node behind the candidates' branches.
 
     As in `builder.add_node("choose", choice(settlement, lambda state: state["best"]))`.
 
     Args:
-        settlement: that of the candidates' nodes.
-        pick: called with the state; returns the name of the candidate that wins, or None, which undoes all. It may be
-            async, and may ask a person with `interrupt`. It is not called again when it has chosen.
-        among: what stands before the slash in the candidates' names, where there is one.
+        settlement: the settlement of the candidates' nodes.
+        pick: gets the state, and returns the winner's name, or None, which undoes all candidates. `pick` may be async,
+            and may ask a person with `interrupt`. A node with a recorded decision does not call `pick` again.
+        among: the group, where the candidates' names have a slash: the part before it.
 
     Raises:
-        UsageError: `pick` cannot be called, or `settlement` is no `Settlement`. When it runs: as `choose`.
+        UsageError: `pick` cannot be called, or `settlement` is no `Settlement`. When the node runs: as `choose`.
     """
     if not callable(pick):
         raise UsageError(f"pick={pick!r}: give a function of the state that returns the name of a candidate")
@@ -98,11 +99,11 @@ class _Choosing:
         self._identity, self._superstep = _node()
 
     def before(self) -> Program[tuple[str | None, str] | None]:
-        """Return what this node has chosen before, and carry it out; None: nothing."""
+        """Carry out this node's recorded decision, and return the record; None without one."""
         return self._candidates.recorded(self._identity, self._superstep, self._group)
 
     def make(self, winner: Any) -> Program[Any]:
-        """Choose, and return the winner."""
+        """Choose the winner, and return its name."""
         if winner is not None and group_of(checked_label(winner)) != self._group:
             raise UsageError(
                 f"{winner!r} is chosen among those of {self._group!r}, and is none of them: nothing moved; say"

@@ -1,7 +1,7 @@
-"""What candidates, choices and their records are called, and which of them a thread came from.
+"""The names of candidates, of choices and of their records, and which of them a run descends from.
 
-A choice is named after the checkpoint on which its first candidate began, and a record of what was chosen after that on
-which its node ran: so a resume knows them again, and a fork does not.
+The name of a choice contains the checkpoint that its first candidate began from; the name of a record the checkpoint
+that the choosing node began from. So a resume finds them by name, and a fork does not.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ Candidate = str | Callable[[Any], str]
 """The name of a candidate, or a function of the node's state that returns it."""
 
 Lineage = list[tuple[str, bool]]
-"""The checkpoints that a run came from, each with whether it came behind a superstep."""
+"""The ancestors of a run's checkpoint, newest first, each with whether a superstep wrote it."""
 
 GROUP = "choice"
-"""What those are alternatives in whose names have no slash."""
+"""The group of candidates whose names have no slash."""
 
 NEEDS_A_GRAPH = (
     "a candidate needs a graph of LangGraph that runs its nodes, of a release that tells when a run ends: leave out"
@@ -32,7 +32,7 @@ NEEDS_A_GRAPH = (
 
 
 def group_of(label: str) -> str:
-    """Return what a candidate is an alternative in.
+    """Return the group of a candidate: its name up to the last slash.
 
     >>> group_of("train"), group_of("transport/train")
     ('choice', 'transport')
@@ -41,19 +41,19 @@ def group_of(label: str) -> str:
 
 
 def label_of(candidate: Candidate, state: object) -> str:
-    """Return the name of the candidate that a run of a node belongs to.
+    """Return the name of a node's candidate, for the node's state.
 
     Raises:
-        UsageError: a function has returned none.
+        UsageError: the function returned no name of a candidate.
     """
     return candidate if isinstance(candidate, str) else checked_label(candidate(state))
 
 
 def checked_label(label: object) -> str:
-    """Return the name of a candidate.
+    """Return a candidate's name.
 
     Raises:
-        UsageError: it is none.
+        UsageError: `label` is no name.
     """
     if not isinstance(label, str) or not label.strip() or MARK in label:
         raise UsageError(f"candidate={label!r}: give a name, as in candidate='train', without {MARK}")
@@ -61,28 +61,28 @@ def checked_label(label: object) -> str:
 
 
 def choice_name(group: str, identity: Identity, root: Superstep) -> str:
-    """Return the name of a choice that begins here: after the checkpoint on which its first candidate does."""
+    """Return the name of a choice whose first candidate begins in this superstep."""
     return f"{superstep_name(identity.run, ROOT, root.checkpoint)}:{group}@{root.step}"
 
 
 def record_name(identity: Identity, superstep: Superstep | None, group: str) -> str:
-    """Return the name under which it is on record what a run of a node has chosen."""
+    """Return the name of the record of what a node chooses."""
     if identity.name is None:
         raise UsageError("choose() is for a node of a graph: it was called outside of one; nothing moved")
     if superstep is None:
         raise UsageError(NEEDS_A_GRAPH)
-    root = superstep_name(identity.run, ROOT, superstep.outward()[0].checkpoint)
+    root = superstep_name(identity.run, ROOT, superstep.enclosing()[0].checkpoint)
     return f"{root}:{identity.name.rpartition(':')[2]}/{group}"
 
 
 def checkpoint_in(record: str, run: str) -> str | None:
-    """Return the checkpoint on which a choice was made, by the name of its record."""
+    """Return the checkpoint that a choosing node began from, by the name of its record."""
     found = re.fullmatch(rf"{re.escape(run)}/{ROOT}:([^:]+):.*", record)
     return None if found is None else found[1]
 
 
 def parsed(name: str, run: str, group: str) -> tuple[str, int, str] | None:
-    """Return the checkpoint, the step and the name of the choice that a transaction belongs to by its name, or None."""
+    """Return the checkpoint, the step and the name of the choice that a transaction's name contains, or None."""
     choice = name.partition(MARK)[0]
     pattern = rf"{re.escape(run)}/{ROOT}:([^:]+):{re.escape(group)}@(\d+)"
     found = re.fullmatch(pattern, choice)
@@ -90,13 +90,13 @@ def parsed(name: str, run: str, group: str) -> tuple[str, int, str] | None:
 
 
 def was_forked_at(lineage: Lineage, checkpoint: str) -> bool:
-    """Whether a run came from this checkpoint, and not from the superstep behind it."""
+    """Whether a run descends from this checkpoint by a fork or an edit, not by the superstep behind it."""
     behind = {before: by_superstep for (_, by_superstep), (before, _) in pairwise(lineage)}
     return not behind.get(checkpoint, True)
 
 
-def is_behind(root: Superstep, lineage: Lineage, checkpoint: str) -> Program[bool]:
-    """Return whether a run came from this checkpoint; one that was never stored lies, by its id, in between."""
+def descends_from(root: Superstep, lineage: Lineage, checkpoint: str) -> Program[bool]:
+    """Return whether a run descends from this checkpoint; ids sort by time, which places one that was never stored."""
     if checkpoint == root.checkpoint or any(checkpoint == each for each, _ in lineage):
         return True
     if not lineage[-1][0] < checkpoint < root.checkpoint:
@@ -112,8 +112,8 @@ __all__ = [
     "checked_label",
     "checkpoint_in",
     "choice_name",
+    "descends_from",
     "group_of",
-    "is_behind",
     "label_of",
     "parsed",
     "record_name",

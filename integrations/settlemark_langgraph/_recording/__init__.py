@@ -1,1 +1,1 @@
-"""A history of a stock graph, with nothing settled."""
+"""Recording what a stock graph does, without settling anything."""

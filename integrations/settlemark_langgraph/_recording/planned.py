@@ -1,4 +1,4 @@
-"""The tools of a stock graph: those its models are offered, and those its nodes have when a call is carried out."""
+"""The tools of a stock graph: those offered to its models, and those of its tool nodes when a call runs."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ _REFUSAL = INVALID_TOOL_NAME_ERROR_TEMPLATE.partition("{available_tools}")[0]
 
 
 class _Act(NamedTuple):
-    """A tool that runs for a planned call, and the tools that there are meanwhile."""
+    """A tool that runs for a planned call, and the tools that exist meanwhile."""
 
     call: str
     plan: Operation
-    there: Registry
+    present: Registry
 
     @property
     def unchanged(self) -> bool:
         tool = self.plan.tool or ""
-        return self.plan.registry.get(tool) == self.there.get(tool)
+        return self.plan.registry.get(tool) == self.present.get(tool)
 
 
 class Planned:
-    """Which tools the models of a graph were offered, and which there are when their calls are carried out.
+    """Records which tools a graph's models were offered, and which tools exist when their calls run.
 
-    A model's request tells what it was offered. Where it does not, or no model was asked, it is what the tool nodes of
-    the graph had when the calls were issued. A tool node that a node makes for itself shows nobody its tools; that a
-    tool is gone from it is known by what it answers, and more only when `now` tells it.
+    The request to a model names the offered tools. Without such a request the offered tools are those of the graph's
+    tool nodes when the calls were issued. A tool node that is made inside another node does not show its tools: unless
+    `now` returns the tools, only an answer of the node says that a tool is missing.
 
     Args:
-        graph: whose models.
-        recorder: records.
-        now: the tools there are, where they are not those of the graph's tool nodes. Safe for threads.
+        graph: the graph of the models.
+        recorder: keeps the history.
+        now: returns the present tools, if they are not those of the graph's tool nodes. Safe for threads.
     """
 
     def __init__(self, graph: Compiled, recorder: Recorder, now: ToolsNow | None) -> None:
@@ -65,21 +65,21 @@ class Planned:
     # ---- planned
 
     def asked(self, run: Hashable, node: Hashable, request: Mapping[str, Any]) -> None:
-        """Note that a model is asked in a node's run, with these parameters of its request."""
+        """Note that a node asks a model, with these parameters of the request."""
         offered = _offered_in(request.get("tools"))
         if offered is not None:
             with self._lock:
                 self._asked[run] = node, offered
 
     def answered(self, run: Hashable, answer: LLMResult | None) -> None:
-        """Note what a model has answered; None when it has failed."""
+        """Note a model's answer; None for a model that failed."""
         with self._lock:
             node, offered = self._asked.pop(run, (None, None))
             if offered is not None:
                 self._offered.setdefault(node, {}).update(dict.fromkeys(_calls_in(answer), offered))
 
     def node_ended(self, run: Hashable, place: Place, output: Any) -> None:
-        """Note what a node has returned, as plain JSON: calls that were issued in it, and answers to such."""
+        """Note a node's output, as plain JSON: the calls that its model issued, and answers to calls."""
         with self._lock:
             offered = self._offered.pop(run, {})
         messages = list(messages_in(output))
@@ -95,11 +95,11 @@ class Planned:
                 self._plans.made(call.id, place.label, call.tool, known, name=place.thread)
 
     def forget(self, run: Hashable) -> None:
-        """Note that a node's run has come to nothing."""
+        """Forget a run of a node that failed."""
         with self._lock:
             self._offered.pop(run, None)
 
-    # ---- carried out
+    # ---- run
 
     def began(self, run: Hashable, call: str | None, tool: str, place: Place | None) -> None:
         """Note that a tool runs for a call."""
@@ -107,23 +107,23 @@ class Planned:
         plan = None if call is None else self._plans.take(call, tool, where=where)
         if plan is None or call is None:
             return
-        there = self._there(where)
-        if there is None:
+        present = self._present(where)
+        if present is None:
             plan.drop()
             return
-        # A tool that runs is there, whoever hands it to the node: of one the node does not list nobody knows more.
+        # A tool that runs exists, even if no node lists it: its planned signature is all that is known of it.
         kept = {tool: plan.registry[tool]} if tool in plan.registry else {}
         with self._lock:
-            self._acting[run] = _Act(call, plan, {**kept, **there})
+            self._acting[run] = _Act(call, plan, {**kept, **present})
 
     def ended(self, run: Hashable) -> AbstractContextManager[None]:
-        """Return what is entered to record what a tool has done."""
+        """Return the context in which to record a tool's result."""
         with self._lock:
             act = self._acting.pop(run, None)
-        return nullcontext() if act is None else self._recorder.acting(act.plan, act.there)
+        return nullcontext() if act is None else self._recorder.acting(act.plan, act.present)
 
     def failed(self, run: Hashable, *, interrupted: bool) -> AbstractContextManager[None]:
-        """Return what is entered to record that a tool has failed, or was interrupted. It may be run again."""
+        """Return the context in which to record a tool's failure, or interrupt; the call may run again."""
         with self._lock:
             act = self._acting.pop(run, None)
         if act is None:
@@ -131,28 +131,28 @@ class Planned:
         if interrupted or act.unchanged:
             self._plans.give_back(act.call, act.plan)
             return nullcontext()
-        return self._recorder.acting(act.plan, act.there)
+        return self._recorder.acting(act.plan, act.present)
 
     def _answered(self, result: Result, place: Place) -> None:
-        """Note that a call was answered. No tool has run for it when the plan still waits: it may not be there."""
+        """Note a call's answer. If its plan is still there, no tool ran for the call: the tool may be missing."""
         if result.call is None or result.tool is None:
             return
         plan = self._plans.take(result.call, result.tool, where=place.label)
         if plan is None:
             return
-        there = self._there(place.label)
+        present = self._present(place.label)
         refused = str(result.content).startswith(_REFUSAL.format(requested_tool=result.tool))
-        if result.failed and (refused or (there is not None and result.tool not in there)):
-            left = plan.registry if there is None else there
+        if result.failed and (refused or (present is not None and result.tool not in present)):
+            left = plan.registry if present is None else present
             with self._recorder.acting(plan, {name: known for name, known in left.items() if name != result.tool}):
                 pass
         else:
             plan.drop()
 
-    # ---- the tools there are
+    # ---- present tools
 
-    def _there(self, where: str) -> Registry | None:
-        """Return the tools that there are in a place now, or None: nobody knows."""
+    def _present(self, where: str) -> Registry | None:
+        """Return the present tools of a node; None if the node does not show them."""
         if self._now is not None:
             return registry_of(self._now())
         node = self._nodes.get(where)
@@ -165,7 +165,7 @@ class Planned:
 
 
 def registry_of(tools: Iterable[BaseTool]) -> dict[str, str]:
-    """Return tools by their names with their signatures.
+    """Return the signatures of tools, by their names.
 
     >>> from langchain_core.tools import tool
     >>> @tool
@@ -176,7 +176,7 @@ def registry_of(tools: Iterable[BaseTool]) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for tool in tools:
-        with suppress(PydanticInvalidForJsonSchema):  # what no model can be offered, nobody has planned to call
+        with suppress(PydanticInvalidForJsonSchema):  # no model can be offered such a tool, so none has planned a call
             found[tool.name] = _signature(convert_to_openai_function(tool))
     return found
 
@@ -186,7 +186,7 @@ def _signature(function: Mapping[str, Any]) -> str:
 
 
 def _offered_in(tools: Any) -> dict[str, str] | None:
-    """Return the tools of a model's request, in whichever provider's form; None when there are none to be read.
+    """Return the tools of a request to a model, in any provider's form; None without readable ones.
 
     >>> _offered_in([{"type": "web_search"}]), _offered_in(None)
     (None, None)
@@ -201,14 +201,14 @@ def _offered_in(tools: Any) -> dict[str, str] | None:
 
 
 def _function(offered: Any) -> dict[str, Any] | None:
-    """Return a tool that a model was offered as a function with a JSON schema, or None: it is no such."""
+    """Return an offered tool as a function with a JSON schema; None for any other kind of tool."""
     inner = offered.get("function", offered) if is_mapping(offered) else None
     try:
         function = convert_to_openai_function(inner) if is_mapping(inner) else {}
-    except (ValueError, KeyError):  # what the provider carries out itself
+    except (ValueError, KeyError):  # a tool that the provider runs itself
         return None
     parameters = function.get("parameters", {})
-    # Of a schema in another notation nobody could say that it is the same.
+    # Schemas in other notations cannot be compared.
     return function if "name" in function and parameters.get("type", "object") == "object" else None
 
 
@@ -221,7 +221,7 @@ def _calls_in(answer: LLMResult | None) -> list[str]:
 
 
 def _tool_nodes(graph: Compiled) -> Iterator[tuple[str, ToolNode]]:
-    """Yield the tool nodes of a graph and of those within it, each with where it runs, as `Place.label` has it."""
+    """Yield the tool nodes of a graph and of its subgraphs, each with its `Place.label`."""
     within: Iterable[tuple[str, Any]] = cast("Any", graph).get_subgraphs(recurse=True)
     for where, each in [("", graph), *within]:
         prefix = f"{where.replace('|', ':')}:" if where else ""

@@ -1,4 +1,4 @@
-"""A history of a stock graph: what its nodes were given and returned, and the order in which its tools acted."""
+"""Records a history of a stock graph: its nodes' inputs and outputs, and the order in which its tools acted."""
 
 from __future__ import annotations
 
@@ -24,26 +24,25 @@ from settlemark_langgraph._recording.planned import Compiled, Planned, ToolsNow
 def record(
     graph: Compiled, recorder: Recorder, *, effects: Mapping[str, Said] | None = None, tools: ToolsNow | None = None
 ) -> Compiled:
-    """Return a graph that runs as this one does, and leaves a history of what its nodes and tools did.
+    """Return a graph that runs like this one, and records a history of what its nodes and tools do.
 
-    Nothing of it is settled or changed: it is there to find out what goes wrong before settlemark is adopted. A node's
-    run is an operation: it reads the channels that the node is given and writes those it returns, and commits at the
-    end of its superstep, in the order in which nodes ended. Of what a superstep that fails returned, nothing commits.
-    The calls that a model issues are operations of the node that asked it: those that read go into what it writes next,
-    and the order in which the calls of a turn were issued is kept beside that in which they ended. The tools that a
-    model was offered are kept beside those there were when its calls were carried out, by this graph or by another one
-    that records with the same recorder.
+    Recording settles and changes nothing: use it to find anomalies before you adopt settlemark. Each run of a node is
+    an operation: it reads the channels that the node gets, writes the channels that the node returns, and commits at
+    the end of its superstep, in the order in which nodes ended. Nothing of a failed superstep commits. The calls that a
+    model issues are operations of the node that asked the model: reads flow into the node's next write. The history has
+    the order in which a turn's calls were issued, and the order in which they ended. It has the tools that the model
+    was offered, and those that existed when the calls ran, in this graph or in another one with the same recorder.
 
     Args:
-        graph: what `compile()`, `create_agent` or `create_react_agent` returned.
-        recorder: records; several graphs may share one.
-        effects: what tools do, as in `{"audit": "read", "wire": {"kind": "write", "scope": "account:/{to}"}}`; those
-            that are not named do what their names say, unless `@effect` declares them.
-        tools: returns the tools there are now, where they are not those of the graph's tool nodes: asked when a model
-            has issued calls and when one is carried out, from any thread.
+        graph: the result of `compile()`, `create_agent` or `create_react_agent`.
+        recorder: keeps the history; several graphs may share one.
+        effects: what tools do, as in `{"audit": "read", "wire": {"kind": "write", "scope": "account:/{to}"}}`. Other
+            tools do what `@effect` declares, else what their names suggest.
+        tools: returns the present tools, if they are not those of the graph's tool nodes. Called when a model has
+            issued calls and when a call runs, from any thread.
 
     Raises:
-        UsageError: that is no compiled graph.
+        UsageError: `graph` is no compiled graph.
 
     >>> from typing import TypedDict
     >>> from langgraph.graph import START, StateGraph
@@ -70,9 +69,9 @@ def record(
 
 
 class _Recording(BaseCallbackHandler):
-    """Hears what LangGraph tells of a run. What it raises would be logged, and would not reach the graph."""
+    """Callbacks of LangGraph for a run. LangChain logs an exception of a callback; the graph does not see it."""
 
-    run_inline = True  # in the order in which things happen, and not in threads of their own
+    run_inline = True  # in the order of the events, not in other threads
 
     def __init__(self, graph: Compiled, graphs: Graphs, planned: Planned) -> None:
         self._graph = graph
@@ -96,7 +95,7 @@ class _Recording(BaseCallbackHandler):
         metadata: dict[str, Any] | None = None,
         **_: Any,
     ) -> None:
-        """Note that a node began."""
+        """Record that a node began."""
         root = self._enter(run_id, parent_run_id)
         place = Place.of(metadata or {})
         if place is None or parent_run_id is None or not any(tag.startswith(NODE_TAG) for tag in tags or ()):
@@ -113,7 +112,7 @@ class _Recording(BaseCallbackHandler):
         )
 
     def on_chain_end(self, outputs: Any, *, run_id: UUID, **_: Any) -> None:
-        """Note that a node, or a graph, has ended."""
+        """Record that a node, or a graph, ended."""
         if run_id in self._nodes:
             self._returned(run_id, plain(outputs))
         elif self._is_root(run_id):
@@ -123,12 +122,12 @@ class _Recording(BaseCallbackHandler):
         self._leave(run_id)
 
     def on_chain_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
-        """Note that a node, or a graph, has failed, was interrupted, or hands over to another."""
+        """Record that a node, or a graph, failed, was interrupted, or sent a command to its parent."""
         if run_id not in self._nodes:
             self._graphs.over(run_id, applied=isinstance(error, GraphRecursionError | GraphBubbleUp))
         elif isinstance(error, ParentCommand):
             command = cast("Any", error).args[0]
-            # Where it is for the graph around, the node within has returned nothing.
+            # A command for the parent graph is no output of the inner node.
             mine = command.graph != Command.PARENT
             self._returned(run_id, plain(command.update) if mine else None)
         else:
@@ -152,18 +151,18 @@ class _Recording(BaseCallbackHandler):
         invocation_params: Mapping[str, Any] | None = None,
         **_: Any,
     ) -> None:
-        """Note what a model is offered."""
+        """Record which tools a model is offered."""
         self._enter(run_id, parent_run_id)
         node = next((run for run in self._above(run_id) if run in self._nodes), None)
         self._planned.asked(run_id, node, invocation_params or {})
 
     def on_llm_end(self, response: LLMResult, *, run_id: UUID, **_: Any) -> None:
-        """Note what a model has answered."""
+        """Record the calls in a model's answer."""
         self._planned.answered(run_id, response)
         self._leave(run_id)
 
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:  # noqa: ARG002 - passed by name
-        """Note that a model has failed."""
+        """Record that a model failed."""
         self._planned.answered(run_id, None)
         self._leave(run_id)
 
@@ -182,7 +181,7 @@ class _Recording(BaseCallbackHandler):
         tool_call_id: str | None = None,
         **_: Any,
     ) -> None:
-        """Note that a tool began."""
+        """Record that a tool began."""
         self._enter(run_id, parent_run_id)
         tool = name or str((serialized or {}).get("name") or "tool")
         self._graphs.tool_began(
@@ -196,18 +195,18 @@ class _Recording(BaseCallbackHandler):
         self._planned.began(run_id, tool_call_id, tool, Place.of(metadata or {}))
 
     def on_tool_end(self, output: Any, *, run_id: UUID, **_: Any) -> None:
-        """Note that a tool has ended."""
+        """Record that a tool ended."""
         with self._planned.ended(run_id):
             self._graphs.tool_ended(run_id, plain(output))
         self._leave(run_id)
 
     def on_tool_error(self, error: BaseException, *, run_id: UUID, tool_call_id: str | None = None, **_: Any) -> None:
-        """Note that a tool has failed."""
+        """Record that a tool failed."""
         with self._planned.failed(run_id, interrupted=isinstance(error, GraphBubbleUp)):
             self._graphs.tool_ended(run_id, message_of(error), call=tool_call_id, failed=True)
         self._leave(run_id)
 
-    # ---- who runs within whom
+    # ---- which run is inside which
 
     def _enter(self, run: UUID, parent: UUID | None) -> UUID:
         with self._lock:

@@ -1,1 +1,1 @@
-"""Going back to an earlier checkpoint of a thread, in the world as in the state."""
+"""Rewinding a thread to an earlier checkpoint: its effects are undone, too."""

@@ -1,9 +1,10 @@
-"""Which of a thread's transactions came after one of its checkpoints.
+"""Which of a thread's transactions began after one of its checkpoints.
 
-A superstep's transactions carry the id of the checkpoint that it began from, so those of a checkpoint and of all that
-descend from it came after. A subgraph's checkpoint belongs where its parent's superstep does. Not every checkpoint is
-stored (`durability="exit"` keeps a run's last): one that is missing lies, by the time in its id, between a stored
-checkpoint and its parent, or after an end of the thread; where those do not agree, nobody can tell.
+The name of a superstep's transaction contains the checkpoint that the superstep began from. So the transactions after a
+checkpoint are those named for this checkpoint, or for a descendant of it. A subgraph's checkpoint counts as that of its
+parent's superstep. Not every checkpoint is stored (`durability="exit"` stores the last of a run): the time in its id
+places a missing one between a stored checkpoint and its parent, or after an end of the thread. Where several places are
+possible and differ, the place is unknown.
 """
 
 from __future__ import annotations
@@ -25,26 +26,26 @@ _RUN = "/run"
 
 
 class Place(Enum):
-    """Where a transaction is, seen from a checkpoint: after it, before it or beside it, or nobody knows."""
+    """The place of a transaction relative to a checkpoint; "before" includes other branches of the thread."""
 
     AFTER = auto()
     BEFORE = auto()
     UNKNOWN = auto()
-    FOREIGN = auto()  # no superstep of the graph has begun it
+    FOREIGN = auto()  # not begun by a superstep of the graph
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The checkpoints of a thread, seen from one of them.
+    """The checkpoints of a thread, relative to one of them: the target.
 
     Attributes:
-        thread: its id.
-        target: the checkpoint's.
-        step: the target's number.
-        parents: of each stored checkpoint of the whole graph: its parent, or None.
-        gone: the target's descendants, the newest first.
-        supersteps: by the name that a superstep's transactions begin with: the checkpoint of the whole graph that it
-            belongs to.
+        thread: the thread's id.
+        target: the target's id.
+        step: the target's step.
+        parents: the parent, or None, of each stored checkpoint of the outermost graph.
+        gone: the target's descendants, newest first.
+        supersteps: the checkpoint of the outermost graph that a superstep belongs to, by the first part of the names of
+            the superstep's transactions.
     """
 
     thread: str
@@ -56,7 +57,7 @@ class History:
 
     @classmethod
     def of(cls, thread: str, stored: Sequence[CheckpointTuple], target: str) -> History:
-        """Return it as the stored checkpoints tell it.
+        """Return the history that these checkpoints make.
 
         Raises:
             UsageError: the target is not among them.
@@ -85,31 +86,31 @@ class History:
 
     @property
     def ends(self) -> list[str]:
-        """The checkpoints that are gone back over and have no child: from there somebody may resume."""
+        """The target or descendants of it without a child: a run may resume from there."""
         with_children = set(self.parents.values())
         return [checkpoint for checkpoint in (*self.gone, self.target) if checkpoint not in with_children]
 
     def config(self, checkpoint: str) -> RunnableConfig:
-        """Return what names a checkpoint of the whole graph."""
+        """Return the config of a checkpoint of the outermost graph."""
         return {"configurable": {"thread_id": self.thread, "checkpoint_ns": "", "checkpoint_id": checkpoint}}
 
     def place(self, name: str) -> Place:
-        """Return where the transaction of this name is."""
+        """Return the place of the transaction of this name."""
         checkpoint = self._root_of(name) or self._checkpoint_in(name)
         if checkpoint is None:
             return Place.FOREIGN
         if checkpoint in self.parents:
-            return self._seen(checkpoint)
-        found = {self._seen(parent) for parent in self._around(checkpoint)}
+            return self._relative(checkpoint)
+        found = {self._relative(parent) for parent in self._around(checkpoint)}
         if len(found) == 1:
             return found.pop()
         return Place.UNKNOWN if checkpoint > self.target else Place.BEFORE
 
     def refuse_a_run_that_spans_it(self, name: str, recorded: Sequence[RecordedTransaction]) -> None:
-        """Return when a transaction that began before the checkpoint has done nothing after it.
+        """Return if a transaction that began before the target had no effect after the target.
 
         Raises:
-            UsageError: it settles a run, or a candidate's branch, as one, and the checkpoint is in the midst of that.
+            UsageError: the transaction settles a run, or a candidate, as one, and has effects on both sides.
         """
         began = self._root_of(name)
         choice, _, candidate = name.partition(MARK)
@@ -124,11 +125,11 @@ class History:
                 f" undone; go back to {began}, from which it began, or to one before that"
             )
 
-    def _seen(self, root: str) -> Place:
+    def _relative(self, root: str) -> Place:
         return Place.AFTER if root == self.target or root in self.gone else Place.BEFORE
 
     def _root_of(self, name: str) -> str | None:
-        return next((self.supersteps[start] for start in _starts(name) if start in self.supersteps), None)
+        return next((self.supersteps[prefix] for prefix in _prefixes(name) if prefix in self.supersteps), None)
 
     def _ancestors(self) -> Iterator[str]:
         checkpoint = self.parents[self.target]
@@ -137,7 +138,7 @@ class History:
             checkpoint = self.parents.get(checkpoint)
 
     def _around(self, checkpoint: str) -> Iterator[str]:
-        """Yield the stored checkpoints from which one that is not stored may have come: their ids sort by time."""
+        """Yield the possible parents of a checkpoint that is not stored: ids sort by time."""
         with_children = set(self.parents.values())
         for child, parent in self.parents.items():
             if parent is not None and parent < checkpoint < child:
@@ -146,7 +147,7 @@ class History:
                 yield child
 
     def _checkpoint_in(self, name: str) -> str | None:
-        """Return the id of the checkpoint in a transaction's name, or None: no graph gave it."""
+        """Return the checkpoint in a transaction's name; None if no graph named the transaction."""
         rest = name.removeprefix(f"{self.thread}/").partition("!")[0]
         whole = rest.removesuffix(_RUN)
         parts = whole.split(":")
@@ -156,8 +157,8 @@ class History:
         return found if _is_id(found) else None
 
 
-def _starts(name: str) -> Iterator[str]:
-    """Yield a name and what it begins with, the longest first."""
+def _prefixes(name: str) -> Iterator[str]:
+    """Yield a name and its prefixes up to a separator, longest first."""
     while name:
         yield name
         name = name[: max(name.rfind(mark) for mark in ":/!")] if any(mark in name for mark in ":/!") else ""

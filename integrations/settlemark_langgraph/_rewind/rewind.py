@@ -1,8 +1,8 @@
-"""Going back to an earlier checkpoint of a thread, in the world as in the state.
+"""Rewinding a thread to an earlier checkpoint, in the world as in its state.
 
-LangGraph's time travel changes what the thread remembers; what its nodes did since stands. Here that is undone
-first, newest first, and what stays is told before anything happens; then the thread is forked at the checkpoint.
-The fork has a checkpoint of its own, so the names of all that runs from there are new: its effects run anew.
+LangGraph's time travel changes a thread's state alone; the effects of its nodes stay. `rewind` undoes these effects
+first, newest first, after it has told which of them stay; then it forks the thread at the checkpoint. The fork has a
+checkpoint of its own, so all names of transactions from there are new, and their effects run anew.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _BY = "settlemark_langgraph.rewind"
 
 @dataclass(frozen=True, slots=True)
 class ThreadRewind:
-    """What going back to a checkpoint of a thread does, or has done: see `rewind`.
+    """What a rewind of a thread does, or has done: see `rewind`.
 
     Attributes:
-        world: what is undone, and what stays.
-        checkpoints: the checkpoints of the thread that are gone back over, the newest first.
-        unplaced: transactions of the thread that began after the checkpoint, and of which its checkpoints do not tell
-            whether they came from it: `durability="exit"` stores too few. They are left as they are.
-        config: what to invoke the graph with, to go on from there; None as long as nothing has happened.
+        world: the effects that are undone, and those that stay.
+        checkpoints: the thread's checkpoints that the rewind leaves behind, newest first.
+        unplaced: transactions of which the stored checkpoints do not tell whether they descend from the checkpoint, as
+            `durability="exit"` stores too few. The rewind does not change them.
+        config: the config to continue from the fork with; None for a dry run.
     """
 
     world: Rewind
@@ -48,7 +48,7 @@ class ThreadRewind:
     config: RunnableConfig | None
 
     def __str__(self) -> str:
-        """Tell it in sentences."""
+        """Describe the rewind in sentences."""
         lines = [str(self.world)]
         if self.unplaced:
             lines.append(
@@ -58,11 +58,11 @@ class ThreadRewind:
         return "\n".join(lines)
 
     def __rich__(self) -> RenderableType:
-        """Return it as a table for a rich console."""
+        """Return the rewind as a table for a rich console."""
         return self.world.__rich__()
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON values."""
+        """Return the rewind as JSON values."""
         configurable = None if self.config is None else self.config.get("configurable", {})
         return {
             "world": self.world.to_json(),
@@ -82,29 +82,29 @@ def rewind(
     note: str = "",
     overwrite: Iterable[str] = (),
 ) -> ThreadRewind:
-    """Go back to an earlier checkpoint of a thread: undo what was done after it, then fork the thread there.
+    """Rewind a thread to an earlier checkpoint: undo the effects after the checkpoint, then fork the thread there.
 
-    By default nothing happens, and what would is told. What has been done since the checkpoint, in subgraphs too, is
-    undone in reverse order; what cannot be undone, or others have built upon, stays and is named: see
-    `Settlement.rewind`. What of it has not ended is aborted. Then the thread goes on from the fork, which runs its
-    effects anew. Who resumes what was gone back over is told so (`Rewound`).
+    By default `rewind` changes nothing, and returns what it would do. The effects after the checkpoint, those of
+    subgraphs too, are undone in reverse order. An effect that cannot be undone, or that others built upon, stays and is
+    named: see `Settlement.rewind`. Unfinished transactions are aborted. Then the thread continues from the fork, which
+    runs its effects anew. A resume from a checkpoint that was left behind raises `Rewound`.
 
-    Have nobody run the thread meanwhile. To go on from an old checkpoint by its id is a fork of LangGraph's own:
-    its effects run anew, on a state that tells of what was undone.
+    Do not run the thread meanwhile. Do not continue from the id of a checkpoint that was left behind: LangGraph would
+    fork the thread there, and run effects anew on a state that tells of undone ones.
 
     Args:
-        graph: compiled with a checkpointer.
-        config: names the thread and the checkpoint, as a snapshot of `graph.get_state_history(…)` has it.
-        settlement: settles the graph's tools.
-        dry_run: tell what would happen, and do nothing.
-        by: who goes back.
+        graph: a graph compiled with a checkpointer.
+        config: names the thread and the checkpoint; a snapshot of `graph.get_state_history(…)` has it.
+        settlement: the settlement of the graph's tools.
+        dry_run: only return what the rewind would do.
+        by: who rewinds.
         note: why.
-        overwrite: keys of conflicts that are undone nevertheless.
+        overwrite: keys of effects to undo in spite of a conflict.
 
     Raises:
-        UsageError: `config` names no checkpoint of a thread of this graph, or one in the midst of what settles as one
-            run. DeclarationError: an undo is not known in this process. WaitTimeout: another holds a scope. Nothing
-            that had committed was undone.
+        UsageError: `config` names no checkpoint of a thread of this graph, or one amid a transaction that settles as
+            one run. DeclarationError: this process does not know an undo. WaitTimeout: another transaction holds a
+            scope. After each of these no committed effect was undone.
     """
     found: ThreadRewind = run_sync(
         _program(_Synchronous(graph), config, settlement, by, note, overwrite, dry_run=dry_run)
@@ -122,12 +122,12 @@ def arewind(
     note: str = "",
     overwrite: Iterable[str] = (),
 ) -> Awaitable[ThreadRewind]:
-    """Do as `rewind`, for an event loop."""
+    """Do as `rewind`, in an event loop."""
     return run_async(_program(_Asynchronous(graph), config, settlement, by, note, overwrite, dry_run=dry_run))
 
 
 class _Synchronous:
-    """How a thread's state is read and written by synchronous code."""
+    """Reads and forks a thread from synchronous code."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -144,7 +144,7 @@ class _Synchronous:
 
 
 class _Asynchronous:
-    """How a thread is asked in an event loop."""
+    """Reads and forks a thread in an event loop."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -227,7 +227,7 @@ def _saver_of(graph: Graph) -> BaseCheckpointSaver[Any]:
 
 
 def _to_come(thread: str, state: StateSnapshot | None) -> Iterable[str]:
-    """Yield the names under which whoever resumes the end of a branch would begin, in subgraphs too."""
+    """Yield the names of the transactions that a resume from this state would begin, in subgraphs too."""
     if state is None or not state.tasks:
         return
     configurable = state.config.get("configurable", {})

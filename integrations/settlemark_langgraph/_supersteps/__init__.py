@@ -1,1 +1,1 @@
-"""What LangGraph tells of a superstep, and the transactions that end with one, or with a run."""
+"""Supersteps: what LangGraph knows of one, and the transactions that settle with a superstep or a run."""

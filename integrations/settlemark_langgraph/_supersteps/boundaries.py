@@ -1,8 +1,8 @@
-"""Transactions that outlive a node: of a superstep, settled at its checkpoint, or of a whole run.
+"""Transactions that outlive a node: one for a superstep, settled at its checkpoint, or one for a whole run.
 
-The nodes of a superstep, or of all supersteps of a run, are parts of one transaction; what is irreversible in it
-waits for its end. A superstep ends when its checkpoint is stored (`settled_checkpointer`), a run when the graph
-has come to its end; a run that stops before that leaves the transaction to the resume, where one is possible.
+All nodes of the superstep, or of the run, share the transaction; its irreversible effects wait for its commit. A
+superstep ends when LangGraph stores its checkpoint (`settled_checkpointer`), a run when the graph is done. A run that
+stops earlier leaves its transaction to the resume, where the thread can be resumed.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from settlemark.hosting import (
 )
 from settlemark_langgraph._identity import ROOT, WHOLE_RUN, Identity, superstep_name
 from settlemark_langgraph._supersteps.left_behind import LeftBehind
-from settlemark_langgraph._supersteps.superstep import Superstep, taken_otherwise
+from settlemark_langgraph._supersteps.superstep import Superstep, replaced_steps
 
 Settle = Literal["call", "node", "superstep", "run"]
-"""What settles together: each call, the calls of a turn, all of a superstep, or all of a run."""
+"""What settles together: one call, the calls of a turn, a superstep, or a run."""
 
-Taken = Callable[[Collection[int]], Program[set[int]]]
-"""Returns those of some steps in whose place something else is stored; see `Superstep.taken_otherwise`."""
+FindReplaced = Callable[[Collection[int]], Program[set[int]]]
+"""Returns which of some steps were replaced; see `Superstep.replaced_steps`."""
 
 _log = logging.getLogger("settlemark")
 
@@ -43,11 +43,11 @@ class Boundary:
     """A transaction that several nodes share.
 
     Attributes:
-        name: the transaction's.
-        run: the thread that its nodes belong to.
-        resumable: another invocation can come back to it.
+        name: the name of the transaction.
+        run: the thread of the nodes.
+        resumable: another invocation can resume the transaction.
         shared: the transaction.
-        step: the last superstep in which a node had a part in it.
+        step: the last superstep in which a node entered the transaction.
     """
 
     name: str
@@ -57,12 +57,12 @@ class Boundary:
     step: int
 
     def is_lost(self, step: int) -> bool:
-        """Whether it was undone in an earlier superstep: the model was told, and what it decides now is a new try."""
+        """Whether an earlier superstep undid the transaction: the model was told, and its next calls are a new try."""
         return step > self.step and self.shared.is_undone
 
 
 class Boundaries:
-    """The transactions of one settlement that several nodes share, while this process has them open."""
+    """The shared transactions of one settlement that are open in this process."""
 
     def __init__(self, settlement: Settlement) -> None:
         self._settlement = cast("Settlement", weakref.proxy(settlement))
@@ -80,12 +80,13 @@ class Boundaries:
         place: int | None,
         may_touch: Sequence[str],
     ) -> Program[Part]:
-        """Return the part of a node's run in the transaction of its superstep, or run.
+        """Enter the transaction of a node's superstep, or run, and return the node's part.
 
-        `place` tells it from others there, and is the same after a resume; the task's own by default.
+        `place` numbers the node among the others in the transaction, and is the same after a resume; by default the
+        place of its task.
 
         Raises:
-            UsageError: LangGraph does not tell when that ends; nothing was begun.
+            UsageError: this graph does not tell when its superstep, or run, ends; nothing was begun.
         """
         if superstep is None or identity.name is None:
             raise UsageError(
@@ -111,7 +112,7 @@ class Boundaries:
             self._forget(boundary)
             raise UsageError(f'settle="{settle}": this release of LangGraph does not tell when a run ends')
         if settle == "superstep":
-            for other in earlier:  # its checkpoint is not stored yet, or never, as with durability="exit"
+            for other in earlier:  # its checkpoint may never be stored: durability="exit"
                 yield from self.settle(other)
         epoch: int = yield from self._host.epoch_for(identity.superstep)
         position = (epoch, "")
@@ -119,17 +120,17 @@ class Boundaries:
         def begin() -> Program[Part]:
             return self._host.begin(name, run=identity.run, position=position, may_touch=may_touch)
 
-        gone = _gone(identity.step, superstep.taken_otherwise) if settle == "run" else None
+        abandoned = _abandoned(identity.step, superstep.replaced_steps) if settle == "run" else None
         number = superstep.index if place is None else place
         own = (identity.step, number) if settle == "run" else (number,)
         try:
-            return (yield from boundary.shared.enter(begin, *own, gone=gone))
+            return (yield from boundary.shared.enter(begin, *own, gone=abandoned))
         except BaseException:
             self._forget(boundary)
             raise
 
     def _name_of_run(self, identity: Identity, superstep: Superstep) -> str:
-        """Return the name of the run that goes on here, or is open on its thread, or else of one that begins."""
+        """Return the name of the run's transaction: one entered here, one open on the thread, or else a new one."""
         with self._lock:
             here = next((name for name in self._loops.get(superstep.loop, ()) if name.endswith(WHOLE_RUN)), None)
         if here is not None:
@@ -140,9 +141,9 @@ class Boundaries:
         return found or f"{identity.superstep}{WHOLE_RUN}"
 
     def settle(self, name: str) -> Program[Refused | InDoubt | PartialCommit | None]:
-        """Commit the transaction of this name, if it is open here; return what refused it, or None.
+        """Commit the transaction of this name, if this process has it open; return the refusal, or None.
 
-        Of a refusal at a checkpoint, `corrections` tell the model.
+        The model learns of a refusal by `corrections`, at its next turn.
         """
         with self._lock:
             boundary = self._open.get(name)
@@ -152,12 +153,12 @@ class Boundaries:
         try:
             return (yield from self._committed(name, shared))
         finally:
-            if boundary is not None and shared.is_over:  # else another settles it just now
+            if boundary is not None and shared.is_over:  # else another thread is settling it
                 self._forget(boundary)
 
     @staticmethod
     def _committed(name: str, shared: Shared) -> Program[Refused | InDoubt | PartialCommit | None]:
-        """Commit a transaction, if it is open; return what refused it, or None."""
+        """Commit a transaction, if it is open; return the refusal, or None."""
         try:
             yield from shared.commit()
         except (Refused, InDoubt, PartialCommit) as error:
@@ -166,10 +167,10 @@ class Boundaries:
         return None
 
     def finish_left(self, run: str | None, namespace: str, *, saver: Any, config: Any, done: bool) -> Program[None]:
-        """Settle what was left of a run, whose graph is `done`: no node comes back to that.
+        """Settle the open transactions of a run whose graph is `done`: no node resumes them.
 
-        An ended process left it, or a turn of it waits for a person, and the thread went on without that: what was
-        done in steps that its thread, which `saver` has stored up to `config`, has not gone through is taken back.
+        A process ended and left them open, or a turn waits for a person and the thread continued without the answer.
+        `saver` has the thread's checkpoints up to `config`; effects of other steps are undone.
         """
         if run is None or not done:
             return
@@ -187,23 +188,23 @@ class Boundaries:
             try:
                 shared: Shared | None = yield from Shared.left(self._settlement, name)
                 if shared is not None:
-                    yield from shared.take_back(_gone(math.inf, partial(taken_otherwise, saver, config)))
+                    yield from shared.take_back(_abandoned(math.inf, partial(replaced_steps, saver, config)))
                     yield from self._committed(name, shared)
             except Refused as error:
                 _log.warning("%s was not taken up: %s", name, error)
 
     def record(self, run: str) -> Program[None]:
-        """Write what is known of a run's calls to disk: LangGraph is about to keep their answers."""
+        """Write the queued records of a run's calls: LangGraph is about to store their answers."""
         with self._lock:
             found = [boundary.shared for boundary in self._open.values() if boundary.run == run]
         if found:
             yield from found[0].record()
 
     def _end(self, loop: int, error: BaseException | None) -> Program[None]:
-        """Settle what a run of a graph leaves open; after an error, or an interrupt, leave it to the resume.
+        """Settle a run's transactions at its end; after an error, or an interrupt, leave them to the resume.
 
         Raises:
-            Refused, InDoubt, PartialCommit: the run did not settle as a whole, and no turn follows that is told.
+            Refused, InDoubt, PartialCommit: the run did not settle as a whole, and no later turn can be told.
         """
         with self._lock:
             names = self._loops.pop(loop, [])
@@ -230,18 +231,18 @@ class Boundaries:
                     names.remove(boundary.name)
 
 
-def _gone(step: float, taken_otherwise: Taken) -> Callable[[Collection[int]], Program[Collection[int]]]:
-    """Return what tells in which of a run's steps its thread has not been on its way to a step."""
+def _abandoned(step: float, replaced_steps: FindReplaced) -> Callable[[Collection[int]], Program[Collection[int]]]:
+    """Return a function that finds the steps off a thread's way to `step`: later ones, and replaced ones."""
 
-    def gone(steps: Collection[int]) -> Program[Collection[int]]:
-        otherwise = yield from taken_otherwise([other for other in steps if other < step])
-        return {*(other for other in steps if other > step), *otherwise}
+    def abandoned(steps: Collection[int]) -> Program[Collection[int]]:
+        replaced = yield from replaced_steps([other for other in steps if other < step])
+        return {*(other for other in steps if other > step), *replaced}
 
-    return gone
+    return abandoned
 
 
 boundaries_of = OfSettlement(Boundaries)
-"""Return those of a settlement: its nodes and its checkpointer have them in common."""
+"""Returns the `Boundaries` of a settlement: its nodes and its checkpointer share them."""
 
 
 __all__ = ["Boundaries", "Settle", "boundaries_of"]

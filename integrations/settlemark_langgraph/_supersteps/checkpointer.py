@@ -1,4 +1,4 @@
-"""A checkpointer that settles the effects of a superstep when it stores the checkpoint behind it."""
+"""A checkpointer that commits a superstep's transaction before it stores the superstep's checkpoint."""
 
 # The stock classes leave type parameters open.
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
@@ -30,16 +30,16 @@ _COLLECTS = ("join:", "__pregel_tasks", "__start__")
 
 
 def settled_checkpointer(saver: BaseCheckpointSaver[Any], settlement: Settlement) -> BaseCheckpointSaver[Any]:
-    """Return a checkpointer that stores what `saver` stores, and settles effects with it.
+    """Return a checkpointer that stores in `saver`, and settles supersteps.
 
-    Where a node says `settle="superstep"`, its effects settle when the checkpoint behind their superstep is about
-    to be stored: the decision is durable first, then the checkpoint, so that a crash in between repeats neither.
-    Where a process died, and what its superstep did was undone since, the results that LangGraph had kept of it
-    are withheld: its tasks run again. It can do what `saver` can, and nothing else.
+    The effects of a node with `settle="superstep"` settle just before LangGraph stores the checkpoint behind their
+    superstep: the commit decision is durable first, then the checkpoint, so a crash in between repeats neither. If a
+    process died and its superstep was undone since, the checkpointer withholds the results that LangGraph had stored of
+    that superstep: its tasks run again. The checkpointer has the methods that `saver` has.
 
     Args:
-        saver: any checkpointer of LangGraph's.
-        settlement: the one that the graph's nodes, or its middleware, were given.
+        saver: any checkpointer of LangGraph.
+        settlement: the settlement of the graph's nodes, or of its middleware.
 
     Raises:
         UsageError: `saver` is no checkpointer, or `settlement` no `Settlement`.
@@ -58,10 +58,10 @@ def settled_checkpointer(saver: BaseCheckpointSaver[Any], settlement: Settlement
 
 
 def refuse_without_checkpoints(config: Mapping[str, Any], settlement: Settlement) -> None:
-    """Return when the graph that a node's config belongs to tells this settlement of its checkpoints.
+    """Return if the graph of this config was compiled with a settled checkpointer of this settlement.
 
     Raises:
-        UsageError: it does not; nothing was begun.
+        UsageError: the graph has another checkpointer, or none; nothing was begun.
     """
     saver = config.get("configurable", {}).get(CHECKPOINTER)
     if not isinstance(saver, SettledCheckpointer) or saver.settlement is not settlement:
@@ -73,11 +73,11 @@ def refuse_without_checkpoints(config: Mapping[str, Any], settlement: Settlement
 
 
 class SettledCheckpointer(BaseCheckpointSaver[Any]):
-    """What `settled_checkpointer` returns is of a class like this, with the methods that the inner class has.
+    """The base of the classes that `settled_checkpointer` makes: one for each class of inner checkpointer.
 
     Attributes:
-        inner: what stores.
-        settlement: what settles.
+        inner: stores the checkpoints.
+        settlement: settles the supersteps.
     """
 
     def __init__(self, inner: BaseCheckpointSaver[Any], settlement: Settlement) -> None:
@@ -87,21 +87,21 @@ class SettledCheckpointer(BaseCheckpointSaver[Any]):
 
     def __getattr__(self, name: str) -> Any:
         if name == "inner":
-            raise AttributeError(name)  # a copy that is being made has none yet
+            raise AttributeError(name)  # a copy in the making has no `inner` yet
         return getattr(self.inner, name)
 
     @property
-    def serde(self) -> Any:  # type: ignore[override] # the inner one's
-        """What the inner one encodes with."""
+    def serde(self) -> Any:  # type: ignore[override] # the inner checkpointer's
+        """The serializer of the inner checkpointer."""
         return self.inner.serde
 
     @property
     def config_specs(self) -> list[Any]:
-        """The inner one's."""
+        """The config fields of the inner checkpointer."""
         return self.inner.config_specs
 
     def with_allowlist(self, extra_allowlist: Collection[tuple[str, ...]]) -> BaseCheckpointSaver[Any]:
-        """Return one around the inner one with this allowlist."""
+        """Return a settled checkpointer around the inner one with this allowlist."""
         inner = self.inner.with_allowlist(extra_allowlist)
         return self if inner is self.inner else type(self)(inner, self.settlement)
 
@@ -152,21 +152,21 @@ async def _aget_tuple(self: SettledCheckpointer, config: RunnableConfig) -> Chec
     await run_async(_finish_left(self, config, found and found.config, done=_is_over(config, found)))
     if found is None or not found.pending_writes:
         return found
-    # In a thread: the ledger may be away for a while, and the loop is others', too.
+    # In a thread: the ledger may not answer for a while, and would block the event loop.
     return await in_thread(_without_undone, self, found)
 
 
 def _is_over(config: RunnableConfig, found: CheckpointTuple | None) -> bool:
-    """Whether the newest checkpoint of a thread was asked for, and says that its graph has come to its end."""
+    """Whether `found` is the newest checkpoint of its thread, and says that the graph is done."""
     if found is None or found.pending_writes or found.metadata.get("source") not in ("loop", "update"):
         return False
     return not config.get("configurable", {}).get("checkpoint_id") and _is_done(found.checkpoint)
 
 
 def _is_done(checkpoint: Checkpoint) -> bool:
-    """Whether a checkpoint says that no task follows it; where it cannot be told, that is no.
+    """Whether a checkpoint says that no task follows; False where a checkpoint does not tell.
 
-    The nodes of a `StateGraph` are triggered by channels of their own, which are empty when they have run.
+    Each node of a `StateGraph` has a channel that triggers the node, and that is empty once the node has run.
     """
     is_known = any(name.startswith(_TRIGGER) for name in checkpoint["channel_versions"])
     waits = (
@@ -183,7 +183,7 @@ def _thread(config: RunnableConfig) -> tuple[str | None, str]:
 
 
 def _settled_by(config: RunnableConfig, metadata: CheckpointMetadata) -> str | None:
-    """Return the name of the superstep that a checkpoint comes behind, or None: it comes behind an input, or a fork."""
+    """Return the name of the superstep that wrote a checkpoint; None for one of an input, an edit, or a fork."""
     if metadata.get("source") != "loop":
         return None
     return _superstep(config)
@@ -198,7 +198,7 @@ def _superstep(config: RunnableConfig) -> str | None:
 
 
 def _without_undone(self: SettledCheckpointer, found: CheckpointTuple | None) -> CheckpointTuple | None:
-    """Withhold the results of tasks whose effects were undone since: nobody took up what a dead process had begun."""
+    """Return the checkpoint without the stored results of its tasks if their effects were undone since."""
     if found is None or not found.pending_writes:
         return found
     name = _superstep(found.config)
@@ -213,8 +213,8 @@ def _is_undone(book: Book, name: str) -> bool:
     return recorded is not None and recorded.state is State.ABORTED
 
 
-_OURS: dict[str, Any] = {"put": _put, "aput": _aput, "get_tuple": _get_tuple, "aget_tuple": _aget_tuple}
-_OTHERS = (
+_SETTLING: dict[str, Any] = {"put": _put, "aput": _aput, "get_tuple": _get_tuple, "aget_tuple": _aget_tuple}
+_FORWARDED = (
     "list", "alist", "delete_thread", "adelete_thread", "delete_for_runs",
     "adelete_for_runs", "copy_thread", "acopy_thread", "prune", "aprune", "get", "aget", "get_next_version",
     "get_delta_channel_history", "aget_delta_channel_history",
@@ -223,18 +223,18 @@ _classes: dict[type, type[SettledCheckpointer]] = {}
 
 
 def _class_like(kind: type[BaseCheckpointSaver[Any]]) -> type[SettledCheckpointer]:
-    """Return a class that has the methods which another has beyond the base class: LangGraph looks for those."""
+    """Return a class with the methods that `kind` overrides: LangGraph asks a checkpointer's class what it can do."""
     made = _classes.get(kind)
     if made is None:
-        names = [*_OURS, *_KEEPING, *(name for name in _OTHERS if hasattr(BaseCheckpointSaver, name))]
+        names = [*_SETTLING, *_RECORDED_FIRST, *(name for name in _FORWARDED if hasattr(BaseCheckpointSaver, name))]
         own = [name for name in names if getattr(kind, name) is not getattr(BaseCheckpointSaver, name)]
-        makers = {name: _KEEPING.get(name, _forwarded) for name in own}
-        methods = {name: _OURS.get(name) or makers[name](kind, name) for name in own}
+        makers = {name: _RECORDED_FIRST.get(name, _forwarded) for name in own}
+        methods = {name: _SETTLING.get(name) or makers[name](kind, name) for name in own}
         made = _classes[kind] = type(f"Settled{kind.__name__}", (SettledCheckpointer,), methods)
     return made
 
 
-def _keeping(kind: type[BaseCheckpointSaver[Any]], name: str) -> Any:
+def _recorded_first(kind: type[BaseCheckpointSaver[Any]], name: str) -> Any:
     def keep(self: SettledCheckpointer, config: RunnableConfig, *given: Any, **named: Any) -> Any:
         run_sync(self._boundaries.record(_run(config)))
         return getattr(self.inner, name)(config, *given, **named)
@@ -242,7 +242,7 @@ def _keeping(kind: type[BaseCheckpointSaver[Any]], name: str) -> Any:
     return _like(keep, kind, name)
 
 
-def _akeeping(kind: type[BaseCheckpointSaver[Any]], name: str) -> Any:
+def _arecorded_first(kind: type[BaseCheckpointSaver[Any]], name: str) -> Any:
     async def keep(self: SettledCheckpointer, config: RunnableConfig, *given: Any, **named: Any) -> Any:
         await run_async(self._boundaries.record(_run(config)))
         return await getattr(self.inner, name)(config, *given, **named)
@@ -250,7 +250,7 @@ def _akeeping(kind: type[BaseCheckpointSaver[Any]], name: str) -> Any:
     return _like(keep, kind, name)
 
 
-_KEEPING = {"put_writes": _keeping, "aput_writes": _akeeping}
+_RECORDED_FIRST = {"put_writes": _recorded_first, "aput_writes": _arecorded_first}
 
 
 def _run(config: RunnableConfig) -> str:
@@ -266,7 +266,7 @@ def _forwarded(kind: type[BaseCheckpointSaver[Any]], name: str) -> Any:
 
 def _like(method: Any, kind: type[BaseCheckpointSaver[Any]], name: str) -> Any:
     method.__name__ = name
-    # LangGraph reads from a method's parameters what it may be given.
+    # LangGraph reads a method's signature to see which arguments the method takes.
     method.__signature__ = inspect.signature(getattr(kind, name))
     return method
 

@@ -1,4 +1,4 @@
-"""The end of a graph's run: what is to be done there, in the stack that LangGraph's loop leaves."""
+"""Programs that run at the end of a graph's run, pushed on the exit stack of LangGraph's loop."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _log = logging.getLogger("settlemark")
 
 
 class Ending:
-    """What is to be done at the end of a run, once around what LangGraph does there, and once before it."""
+    """Runs programs at the end of a run: before LangGraph's own exits after a success, behind them after an error."""
 
     def __init__(self, loop: Any, programs: list[Callable[[BaseException | None], Program[None]]]) -> None:
         self._loop = loop
@@ -23,7 +23,7 @@ class Ending:
         self._error: BaseException | None = None
 
     def enter(self, stack: ExitStack | AsyncExitStack) -> None:
-        """Put it on top of a loop's stack, and below all that is there."""
+        """Push this ending on a loop's stack twice: above its present exits, and below them."""
         inner = stack.pop_all()
         if isinstance(stack, AsyncExitStack):
             stack.push_async_exit(self._abelow)
@@ -44,13 +44,13 @@ class Ending:
             self._run()
 
     def _too_many_steps(self) -> BaseException | None:
-        # LangGraph raises it only when its stack is left.
+        # LangGraph raises this error only after its stack was left.
         over = getattr(self._loop, "status", None) == "out_of_steps"
         return GraphRecursionError("the graph came to its recursion limit") if over else None
 
     def _run(self) -> None:
         failed: list[BaseException] = []
-        for then in self._programs:  # one that fails keeps none of the others from its end
+        for then in self._programs:  # after a failure the others run all the same
             try:
                 run_sync(then(self._error))
             except BaseException as error:
@@ -60,8 +60,8 @@ class Ending:
     def _raise(self, failed: list[BaseException]) -> None:
         if self._error is None and failed:
             raise failed[0]
-        for error in failed:  # what ended the run is raised by LangGraph
-            _log.warning("the end of a run could not be tended: %s", quote_of(error))
+        for error in failed:  # LangGraph raises the error that ended the run
+            _log.warning("at the end of a run a transaction could not be settled or undone: %s", quote_of(error))
 
     async def _aabove(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         self._error = self._too_many_steps() if error is None else error

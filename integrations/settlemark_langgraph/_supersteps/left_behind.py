@@ -1,4 +1,4 @@
-"""What a thread has left behind: turns that are open, and to which nobody comes back."""
+"""Turns that a thread left open when it continued from another checkpoint: no run resumes them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _log = logging.getLogger("settlemark")
 
 
 class LeftBehind:
-    """The open turns of one settlement that threads have gone on without."""
+    """The open turns of one settlement whose threads continued without them."""
 
     def __init__(self, settlement: Settlement) -> None:
         self._settlement = cast("Settlement", weakref.proxy(settlement))
@@ -25,11 +25,11 @@ class LeftBehind:
         self._lock = threading.Lock()
 
     def undo_in(self, identity: Identity, superstep: Superstep) -> Program[None]:
-        """Undo the turns of a thread that were left open and that it has gone on without: nobody comes back to them.
+        """Undo the open turns that this thread continued without: no run resumes them.
 
-        They wait for a person, or an ended process has left them. Whoever edits a thread meanwhile, gives it other
-        input, forks it or loses its checkpoints has it go on elsewhere. This is looked at once in each run of a
-        graph, before anything of it acts: what acts would wait for what its own thread holds.
+        Such a turn waits for a person, or its process ended. Meanwhile the thread was edited, forked, given other
+        input, or its checkpoints were lost. Each run of a graph looks once, before its first effect: the effect would
+        wait for scopes that the thread's own abandoned turn holds.
         """
         with self._lock:
             if superstep.loop in self._looked:
@@ -37,12 +37,12 @@ class LeftBehind:
             self._looked.add(superstep.loop)
         if not superstep.at_end(lambda _error: self._look_again(superstep.loop)):
             self._looked.discard(superstep.loop)
-        outermost = superstep.outward()[0]
+        outermost = superstep.enclosing()[0]
         tasks = {task.id for task in outermost.tasks()}
         goes_on = tuple(f"{identity.run}/{namespace}:" for namespace in (ROOT, identity.namespace))
         for found in still_open(self._settlement, identity.run):
             if found.name.endswith(WHOLE_RUN) and found.name.startswith(goes_on):
-                continue  # what of it was left behind is taken back when it is come back to
+                continue  # a run's transaction undoes its abandoned steps when it is resumed
             if not is_left_behind(found.name, identity, outermost.checkpoint, tasks):
                 continue
             if found.waits:
@@ -51,7 +51,7 @@ class LeftBehind:
                 yield from take_up(self._settlement, found.name)
 
     def undo(self, run: str, name: str) -> Program[None]:
-        """Undo a turn that a thread has gone on without; where that fails it is said, and the thread goes on."""
+        """Undo a turn that its thread continued without; a failure is logged, and the thread continues."""
         try:
             yield from undo_left(self._settlement, run, name, "its thread went on without it")
         except SettlemarkError as error:

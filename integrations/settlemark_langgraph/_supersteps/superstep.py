@@ -1,11 +1,11 @@
-"""What LangGraph knows of the superstep a task runs in: its other tasks, which of them are over, and when the run ends.
+"""What LangGraph knows of a task's superstep: its other tasks, which of them are done, and when the run ends.
 
-A task is told nothing of the others. But the function it is given to schedule further tasks with belongs to the
-loop that runs the superstep; this module takes what it needs from there, and nothing else does. Where a release
-of LangGraph keeps it elsewhere, a superstep is unknown, and every task is taken to be alone.
+LangGraph tells a task nothing of the others. But the task's config has a function that schedules further tasks, and
+that function belongs to the loop that runs the superstep. This module alone reads the loop. Where a release of
+LangGraph keeps its loop elsewhere, the superstep is unknown, and every task counts as the only one.
 """
 
-# What is LangGraph's own inside has no types: pyright can know no more of it than `Any`.
+# LangGraph's private attributes have no types: to pyright they are `Any`.
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from settlemark_langgraph._supersteps.ending import Ending
 _SCHEDULE = "__pregel_call"
 _ENDINGS = "_settlemark_endings"
 _LOOK_AGAIN = 0.02
-_NO_DEADLINE = 1e6  # a checkpointer has deadlines of its own
+_NO_DEADLINE = 1e6  # the checkpointer has its own
 _PATIENCE = 1.0
-"""So many seconds after the last one was scheduled, a task that is not seen is taken to be over."""
+"""Seconds after the last task was scheduled, after which an unscheduled task counts as done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,10 @@ class Task:
     """A task of a superstep.
 
     Attributes:
-        id: LangGraph's, the same after a retry or a resume.
-        node: the node it runs.
-        path: where it stands among the others, as LangGraph sorts them.
-        given: what the node is called with.
+        id: LangGraph's id, the same after a retry or a resume.
+        node: the name of the node.
+        path: LangGraph's sort key among the tasks of the superstep.
+        given: the node's input.
     """
 
     id: str
@@ -50,7 +50,7 @@ class Task:
 
 
 class Superstep:
-    """The superstep of one task, seen from within that task.
+    """The superstep of one task, as read from that task's config.
 
     >>> Superstep.of({}) is None
     True
@@ -65,7 +65,7 @@ class Superstep:
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Self | None:
-        """Return the superstep that a node's config belongs to, or None where it cannot be known."""
+        """Return the superstep that a node's config belongs to; None if this release of LangGraph does not show it."""
         schedule = config.get("configurable", {}).get(_SCHEDULE)
         own, found = getattr(schedule, "args", ()), getattr(schedule, "keywords", None) or {}
         loop = getattr(found.get("schedule_task"), "__self__", None)
@@ -75,78 +75,78 @@ class Superstep:
 
     @property
     def own(self) -> Task:
-        """The task it is seen from."""
+        """The task whose config this superstep was read from."""
         return _task(self._own)
 
     @property
     def index(self) -> int:
-        """Where the task it is seen from stands among the others; the same after a resume."""
+        """The number of the own task among the superstep's tasks; the same after a resume."""
         return self.index_of(self.own)
 
     @property
     def size(self) -> int:
-        """How many tasks it has, of all its nodes."""
+        """The number of tasks, of all nodes."""
         return len(self._loop.tasks)
 
     def index_of(self, task: Task) -> int:
-        """Where a task stands among the others."""
+        """Return the number of a task among the superstep's tasks."""
         return [other.id for other in self._all()].index(task.id)
 
     @property
     def loop(self) -> int:
-        """Tells the run of a graph from others that go on at the same time."""
+        """Identifies the run of the graph among concurrent runs."""
         return id(self._loop)
 
-    def outward(self) -> list[Superstep]:
-        """Return this superstep behind those in which the graphs around it run, the outermost first."""
+    def enclosing(self) -> list[Superstep]:
+        """Return the supersteps of the enclosing graphs, outermost first, and this one as the last."""
         found: list[Superstep] = [self]
         while True:
             inner = found[0]
-            outer = Superstep.of(inner._around)  # noqa: SLF001 - its own kind
+            outer = Superstep.of(inner._graph_config)  # noqa: SLF001 - of the same class
             if outer is None or outer.loop == inner.loop:
                 return found
             found.insert(0, outer)
 
     @property
-    def _around(self) -> Mapping[str, Any]:
+    def _graph_config(self) -> Mapping[str, Any]:
         return getattr(self._loop, "config", None) or {}
 
     @property
     def step(self) -> int:
-        """Its number in its graph's thread; the same after a resume."""
+        """The superstep's number in its thread; the same after a resume."""
         return int(self._loop.step)
 
     @property
     def checkpoint(self) -> str:
-        """The id of the checkpoint that it runs on."""
+        """The id of the checkpoint that the superstep began from."""
         return str(self._loop.checkpoint["id"])
 
     @property
     def place(self) -> tuple[int, int, int]:
-        """Tells where it is in its graph, and which of the graphs that one task runs this is; the same after a resume.
+        """The superstep's place among all supersteps of its thread; the same after a resume.
 
-        The last number is that of the task it is seen from.
+        The numbers are: which subgraph of the enclosing task, the step, the own task.
         """
         namespace: tuple[str, ...] = getattr(self._loop, "checkpoint_ns", None) or ("",)
         return (int(namespace[-1]) if namespace[-1].isdecimal() else 0, self.step, self.index)
 
     @property
     def is_resumable(self) -> bool:
-        """Whether another run of its graph can go on where this one ends."""
+        """Whether a later run of the graph can resume where this run ends."""
         found = self._loop.config.get("configurable", {})
         return self._loop.checkpointer is not None and found.get("thread_id") is not None
 
     @property
     def is_resumed(self) -> bool:
-        """Whether this run of its graph goes on where another has ended."""
+        """Whether this run of the graph resumes an earlier one."""
         given = getattr(self._loop, "input", None)
         return self.is_resumable and (given is None or isinstance(given, Command))
 
     def lineage(self) -> Program[list[tuple[str, bool]]]:
-        """Return the stored checkpoints from which its graph came here, back to what was last put in.
+        """Return the stored ancestors of the superstep's checkpoint, newest first, back to the last input.
 
-        Each is its id, and whether it came behind a superstep. Where what was put in is not stored, as with
-        `durability="exit"`, the last is an empty one.
+        Each is an id, and whether a superstep wrote that checkpoint. Where the input has no checkpoint, as with
+        `durability="exit"`, the last id is empty.
         """
         found: list[tuple[str, bool]] = []
         saver, config = self._loop.checkpointer, self._loop.checkpoint_config
@@ -161,34 +161,34 @@ class Superstep:
             config = stored.parent_config
         return [*found, ("", False)]
 
-    def taken_otherwise(self, steps: Collection[int]) -> Program[set[int]]:
-        """Return those of these steps in whose place something else is stored: a new input, an edit, or a fork.
+    def replaced_steps(self, steps: Collection[int]) -> Program[set[int]]:
+        """Return which of these steps were replaced: at their number the thread has an input, an edit, or a fork.
 
-        What ran in such a step is not where its thread came from.
+        The thread's state does not contain what ran in a replaced step.
         """
-        return taken_otherwise(self._loop.checkpointer, self._loop.checkpoint_config, steps)
+        return replaced_steps(self._loop.checkpointer, self._loop.checkpoint_config, steps)
 
     def has_stored(self, checkpoint: str) -> Program[bool]:
-        """Return whether its graph's thread has a checkpoint of this id."""
+        """Return whether the thread has a checkpoint of this id."""
         saver, config = self._loop.checkpointer, self._loop.checkpoint_config
         own = {**config, "configurable": {**config["configurable"], "checkpoint_id": checkpoint}}
         get = saver.aget_tuple if in_event_loop() else saver.get_tuple
         return (yield Act(get, {"config": own}, None)) is not None
 
     def tasks(self, node: str | None = None) -> list[Task]:
-        """Return its tasks, or a node's, in order; also those that were over before it began here."""
+        """Return the superstep's tasks, or those of one node, in order; also tasks that an earlier run completed."""
         return [_task(task) for task in self._all() if node in (None, task.name)]
 
     def watch(self, tasks: Sequence[Task], then: Callable[[Task, bool], None]) -> list[Task]:
-        """Call `then` with each task that is over, or will be; return the tasks that are not known yet.
+        """Call `then` when each task is done; return the tasks that LangGraph has not scheduled yet.
 
-        It is told whether LangGraph has dropped the task, as it does when nobody wants the run any more.
-        It is called in whatever thread a task ended in, or in this one, and perhaps more than once. Of a task that is
-        returned it will not be called: watch that again.
+        The second argument of `then` says that LangGraph cancelled the task, as it does with an abandoned run. `then`
+        runs in the thread in which the task ended, or in this one, and may run more than once. Watch the returned tasks
+        again: `then` is not called for them.
         """
         numbers = {task_id: number for number, task_id in enumerate(list(self._loop.tasks))}
         futures = {task.id: future for future, task in list((self._futures() or {}).items()) if task is not None}
-        # They are scheduled one after the other: those before one that runs have been, and are over if they do not.
+        # LangGraph schedules tasks in order: those before a scheduled one were scheduled, too: running, or done.
         reached = max(numbers.get(task_id, -1) for task_id in (self._own.id, *futures))
         if reached > self._reached:
             self._reached, self._reached_at = reached, time.monotonic()
@@ -210,18 +210,18 @@ class Superstep:
 
     @property
     def pause(self) -> float:
-        """Seconds after which what is not known yet is worth another look."""
+        """Seconds after which to watch the unscheduled tasks again."""
         return _LOOK_AGAIN
 
     def at_end(self, then: Callable[[BaseException | None], Program[None]]) -> bool:
-        """Run a program when this graph's run is over, given what ended it; return whether that is possible.
+        """Have a program run at the end of this graph's run, given the error that ended it; return whether it will.
 
-        At a good end it runs before the last checkpoint is waited for; after an error when all tasks are over.
+        After a success the program runs before LangGraph waits for the last checkpoint, else after all tasks.
         """
         stack: Any = getattr(self._loop, "stack", None)
         if not isinstance(stack, ExitStack | AsyncExitStack):
             return False
-        # With the loop, not in a table beside it: what is to be done refers to the loop, which would never go.
+        # Kept on the loop, not in a table: the programs refer to the loop, so a table would keep it alive.
         endings = vars(self._loop).get(_ENDINGS)
         if endings is None:
             endings = []
@@ -231,12 +231,13 @@ class Superstep:
         return True
 
     def until_stored(self) -> Program[None]:
-        """Wait until the checkpoints that it runs on are stored: by their ids a resume will know its tasks again.
+        """Wait until the checkpoints of this superstep and the enclosing ones are stored.
 
-        With `durability="exit"` nothing is stored before the end, and nothing is waited for.
+        A resume recognizes tasks by the ids of these checkpoints. With `durability="exit"` LangGraph stores none before
+        the end, and the program does not wait.
 
         Raises:
-            Exception: what the checkpointer raised.
+            Exception: the checkpointer failed.
         """
         loop = self._loop
         while loop is not None:
@@ -247,7 +248,7 @@ class Superstep:
                 while not saving.done():
                     yield Wait(saved, _NO_DEADLINE, "its checkpoint", "its checkpoint")
             if saving is not None:
-                saving.result()  # a thread blocks here, as LangGraph's own does with `durability="sync"`
+                saving.result()  # blocks a thread, as LangGraph itself does with `durability="sync"`
             outer = _loop_of(getattr(loop, "config", {}))
             loop = None if outer is loop else outer
 
@@ -255,8 +256,8 @@ class Superstep:
         return list(cast("dict[str, Any]", self._loop.tasks).values())
 
 
-def taken_otherwise(saver: Any, config: Any, steps: Collection[int]) -> Program[set[int]]:
-    """Do as `Superstep.taken_otherwise` for the thread that led to a checkpoint."""
+def replaced_steps(saver: Any, config: Any, steps: Collection[int]) -> Program[set[int]]:
+    """Return which of these steps were replaced on the way to the checkpoint of `config`."""
     found: set[int] = set()
     while config is not None and steps:
         stored: Any = yield Act(saver.aget_tuple if in_event_loop() else saver.get_tuple, {"config": config}, None)
@@ -269,9 +270,10 @@ def taken_otherwise(saver: Any, config: Any, steps: Collection[int]) -> Program[
 
 
 def begun_with_an_answer(config: Mapping[str, Any]) -> bool:
-    """Whether the run of the graph that a node's config belongs to was begun with an answer, to whatever question.
+    """Whether the graph's run was begun with `Command(resume=…)`: an answer to some question.
 
-    True where that cannot be known, and for answers that name their question, which go to no other anyway.
+    True where this release of LangGraph does not show the run. An answer that names its question counts, too: LangGraph
+    gives that answer to no other question.
 
     >>> begun_with_an_answer({})
     True
@@ -288,7 +290,7 @@ def begun_with_an_answer(config: Mapping[str, Any]) -> bool:
 
 def _loop_of(config: Mapping[str, Any]) -> Any:
     found = Superstep.of(config)
-    return None if found is None else found._loop  # noqa: SLF001 - this module alone
+    return None if found is None else found._loop  # noqa: SLF001 - of this module
 
 
 def _fire(ticket: Ticket, _future: object) -> None:
@@ -303,4 +305,4 @@ def _task(task: Any) -> Task:
     return Task(task.id, task.name, tuple(task.path), task.input)
 
 
-__all__ = ["Superstep", "Task", "begun_with_an_answer", "taken_otherwise"]
+__all__ = ["Superstep", "Task", "begun_with_an_answer", "replaced_steps"]
