@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, rule
-from tests.rooms.protocol import oldest_first
+from tests.rooms.protocol import AGE
 
 from settlemark import Scope
 from settlemark._protocol.index import ACTIVE, BUSY, HOLDS, NOWHERE, READING, Positions, ScopeIndex
@@ -107,7 +107,7 @@ class IndexAgainstAList(RuleBasedStateMachine):
         assert self.index.version(match) == max([n for s, n in self.writes if s.overlaps(scope)], default=0)
         for layer in (BUSY, READING):
             expected = [t for s, kind, t in self.sets if kind == layer and s.overlaps(scope)]
-            found = oldest_first(self.index.members(match, layer))
+            found = sorted(self.index.members(match, layer), key=AGE)
             assert found == sorted(expected, key=lambda token: (token.txn.position, token.since))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from settlemark._protocol.board import Board
 from settlemark._protocol.chronicle import WRITES, Chronicle
 from settlemark._protocol.commands import Park, Split
-from settlemark._protocol.holdings import DETACHED, NOBODY, Blocked, Call, Hold, Mode, Txn, oldest_first
+from settlemark._protocol.holdings import AGE, DETACHED, NOBODY, Blocked, Call, Hold, Mode, Txn
 from settlemark._protocol.index import NOWHERE, Match, Node, Position, ScopeIndex
 from settlemark._protocol.leaving import Held, Leaves, leaving_order
 from settlemark._protocol.rules.abort import Aborts
@@ -18,6 +18,7 @@ from settlemark._protocol.states import FINISHED, RETRIED, TRANSITIONS, Event
 from settlemark._protocol.versions import FLOORS, LAST, TYPES, Versions, outdated, then
 
 __all__ = [
+    "AGE",
     "DETACHED",
     "FINISHED",
     "FLOORS",
@@ -52,7 +53,6 @@ __all__ = [
     "Txn",
     "Versions",
     "leaving_order",
-    "oldest_first",
     "outdated",
     "then",
 ]

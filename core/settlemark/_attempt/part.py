@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
+
 from settlemark._acts.current import CurrentCall, Staged
 from settlemark._acts.effect import Effect
 from settlemark._attempt.attempt import Attempt
@@ -25,7 +27,7 @@ class Part:
         return self.numbering is not self.attempt.numbering
 
 
-class Inside:
+class Inside(msgspec.Struct, eq=False):
     """Where a tool runs: for which effect, of which attempt; a transaction begun there is a part of that.
 
     A sub-agent is part of its caller's act: its calls become the outer transaction's and settle with that, unless it
@@ -34,13 +36,10 @@ class Inside:
     follow. Source: flat nesting, as in Gray and Reuter (1993), chapter 4.
     """
 
-    __slots__ = ("attempt", "effect", "joined", "over")
-
-    def __init__(self, attempt: Attempt, effect: Effect) -> None:
-        self.attempt = attempt
-        self.effect = effect
-        self.joined = 0
-        self.over = False
+    attempt: Attempt
+    effect: Effect
+    joined: int = 0
+    over: bool = False
 
     def join(self) -> Part:
         """Return the next part of the call."""

@@ -365,7 +365,7 @@ def _plan_anew(txn: Txn, options: Mapping[str, Any]) -> None:
     """Take a transaction's place back: its store has failed, and it takes a place when the store works again."""
     planned = _planned(options, txn.position)
     planned.watchers = txn.watchers
-    for name in Txn.__slots__:
+    for name in Txn.__struct_fields__:
         setattr(txn, name, getattr(planned, name))
 
 

@@ -17,6 +17,8 @@ import hashlib
 import re
 import secrets
 
+import msgspec
+
 from settlemark._edges.errors import DeclarationError
 
 ID_DIGITS = 16
@@ -33,25 +35,22 @@ Path = tuple[int, ...]
 """Identifies a decision within its transaction; paths sort in issuance order."""
 
 
-class Numbering:
+class Numbering(msgspec.Struct, eq=False):
     """Numbers the decisions of one transaction, or of a part that joined one of its calls, in issuance order.
 
     >>> top, part = Numbering(), Numbering((0, 1))
     >>> top.next("pay"), part.next("book"), part.next("mail"), top.next("pay")
     ((0,), (0, 1, 0), (0, 1, 1), (1,))
+
+    Attributes:
+        base: the common prefix of these decisions' paths.
+        read: the read in which they would be made, if so.
+        count: how many there are.
     """
 
-    __slots__ = ("_base", "_count", "_read")
-
-    def __init__(self, base: Path = (), *, read: str | None = None) -> None:
-        self._base = base
-        self._read = read
-        self._count = 0
-
-    @property
-    def base(self) -> Path:
-        """The common prefix of these decisions' paths."""
-        return self._base
+    base: Path = ()
+    read: str | None = None
+    count: int = 0
 
     def under(self, *numbers: int) -> Numbering:
         """Return the numbering of a part that stands at this place among the decisions.
@@ -59,7 +58,7 @@ class Numbering:
         >>> Numbering().under(2, 0).next("book")
         (2, 0, 0)
         """
-        return Numbering((*self._base, *numbers), read=self._read)
+        return Numbering((*self.base, *numbers), read=self.read)
 
     def next(self, tool: str) -> Path:
         """Return the path of the next decision.
@@ -67,14 +66,14 @@ class Numbering:
         Raises:
             DeclarationError: the decision would be made inside a read, which is neither recorded nor undone.
         """
-        if self._read is not None:
+        if self.read is not None:
             raise DeclarationError(
-                f"{tool} has an effect and was called inside {self._read}, which is declared a read: nothing was run;"
-                f" declare what {self._read} does, or begin the inner transaction with independent=True",
-                tool=self._read,
+                f"{tool} has an effect and was called inside {self.read}, which is declared a read: nothing was run;"
+                f" declare what {self.read} does, or begin the inner transaction with independent=True",
+                tool=self.read,
             )
-        path = (*self._base, self._count)
-        self._count += 1
+        path = (*self.base, self.count)
+        self.count += 1
         return path
 
 

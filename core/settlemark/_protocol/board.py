@@ -179,7 +179,7 @@ class Board:
             self.index.leave(end)
             return hold
         self.tick += 1
-        hold = txn.holds[end] = Hold(txn, scope, path, self.tick, declared=declared)
+        hold = txn.holds[end] = Hold(txn, scope, path, Match(path[:-1], path[-1:]), self.tick, declared)
         self.index.add_position(path, HOLDS, txn.position)
         return hold
 

@@ -332,9 +332,11 @@ COMMANDS: tuple[type[Command], ...] = tuple(Command.__subclasses__())
 # ---- values and texts
 
 
-def plain(values: Iterable[Any]) -> list[Any]:
+def plain(values: Iterable[Any]) -> tuple[Any, ...]:
     """Return the values that stand for others in a command."""
-    return [value if _kind(value) in _AS_THEY_ARE else _PLAIN.get(_kind(value), _of_a_class)(value) for value in values]
+    return tuple(
+        [value if _kind(value) in _AS_THEY_ARE else _PLAIN.get(_kind(value), _of_a_class)(value) for value in values]
+    )
 
 
 def _ref(call: Call) -> CallRef:
@@ -355,8 +357,8 @@ _PLAIN: dict[type[Any], Callable[[Any], Any]] = {
     Call: _ref,
     Txn: attrgetter("id"),
     str: partial(prose, most=CAUSE),
-    tuple: lambda values: tuple(plain(values)),
-    list: lambda values: tuple(plain(values)),
+    tuple: plain,
+    list: plain,
     dict: _detail,
 }
 

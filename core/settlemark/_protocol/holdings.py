@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from enum import Enum, auto
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple, TypedDict
+
+import msgspec
 
 from settlemark._model.guards import ALL_ON, Guards
 from settlemark._model.scope import Scope
@@ -74,93 +77,61 @@ def fire(tickets: Iterable[Ticket]) -> None:
             ticket.wake()
 
 
-class Hold:
-    """One transaction's hold on one scope, with its counts of claims, held effects, reads and waits."""
+class Hold(msgspec.Struct, eq=False):
+    """One transaction's hold on one scope, with its counts of claims, held effects, reads and waits.
 
-    __slots__ = (
-        "active",
-        "busy",
-        "claims",
-        "declared",
-        "granted",
-        "held",
-        "last_act",
-        "lined",
-        "match",
-        "path",
-        "reading",
-        "readings",
-        "scope",
-        "since",
-        "touched",
-        "txn",
-        "wants",
-    )
+    Attributes:
+        match: what the scope overlaps while nobody holds a wildcard.
+        last_act: the number, within the transaction, of the last act on the scope.
+        lined: a race was lost here, or may be: later ones may wait behind this hold.
+    """
 
-    def __init__(self, txn: Txn, scope: Scope, path: list[Node], since: int, *, declared: bool) -> None:
-        self.txn = txn
-        self.scope = scope
-        self.path = path
-        self.since = since
-        self.declared = declared
-        self.claims = 0
-        self.granted = 0
-        self.held = 0
-        self.wants = 0
-        self.readings = 0
-        self.last_act = 0  # the number, within the transaction, of the last act on the scope
-        self.touched = False
-        self.active = False
-        self.busy = False
-        self.reading = False
-        self.lined = False  # a race was lost here, or may be: later ones may wait behind this hold
-        self.match = Match(path[:-1], path[-1:])  # overlaps while nobody holds a wildcard
+    txn: Txn
+    scope: Scope
+    path: list[Node]
+    match: Match
+    since: int
+    declared: bool
+    claims: int = 0
+    granted: int = 0
+    held: int = 0
+    wants: int = 0
+    readings: int = 0
+    last_act: int = 0
+    touched: bool = False
+    active: bool = False
+    busy: bool = False
+    reading: bool = False
+    lined: bool = False
 
 
-def oldest_first(holds: list[Hold]) -> list[Hold]:
-    """Return holds sorted by their transactions' age, then by when they were taken."""
-    if len(holds) > 1:
-        holds.sort(key=_age)
-    return holds
+AGE: Callable[[Hold], tuple[Position, int]] = attrgetter("txn.position", "since")
+"""Sorts holds by their transactions' age, then by when they were taken."""
 
 
-def _age(hold: Hold) -> tuple[Position, int]:
-    return hold.txn.position, hold.since
+class Call(msgspec.Struct, eq=False):
+    """One request to touch a scope: admitted, or waiting.
 
+    Attributes:
+        place: the decision's number; -1 for a read.
+        turned: issued as one of several, in an order.
+        leaves: see `leaving`.
+        number: within its transaction, once the call was requested.
+        since: when it first had to wait.
+    """
 
-class Call:
-    """One request to touch a scope: admitted, or waiting."""
-
-    __slots__ = (
-        "admitted",
-        "hold",
-        "leaves",
-        "mode",
-        "number",
-        "place",
-        "returned",
-        "scope",
-        "since",
-        "turned",
-        "txn",
-        "wanting",
-    )
-
-    def __init__(
-        self, txn: Txn, scope: Scope, mode: Mode, place: int = -1, *, turned: bool = False, leaves: int = 0
-    ) -> None:
-        self.txn = txn
-        self.scope = scope
-        self.mode = mode
-        self.place = place  # the decision's number; -1 for a read
-        self.turned = turned  # issued as one of several, in an order
-        self.leaves = leaves  # see `leaving`
-        self.number = 0  # within its transaction, once the call was requested
-        self.hold: Hold | None = None
-        self.wanting = False
-        self.admitted = False
-        self.returned = False
-        self.since = 0  # when it first had to wait
+    txn: Txn
+    scope: Scope
+    mode: Mode
+    place: int = -1
+    turned: bool = False
+    leaves: int = 0
+    number: int = 0
+    hold: Hold | None = None
+    wanting: bool = False
+    admitted: bool = False
+    returned: bool = False
+    since: int = 0
 
 
 class Blocked(NamedTuple):
@@ -171,111 +142,70 @@ class Blocked(NamedTuple):
     in_line: bool = False
 
 
-class Txn:
-    """What must settle together: the protocol's view of one attempt of a transaction."""
+class Txn(msgspec.Struct, eq=False):
+    """What must settle together: the protocol's view of one attempt of a transaction.
 
-    __slots__ = (
-        "acts",
-        "attempt",
-        "begins_again",
-        "calls",
-        "claims",
-        "dependents",
-        "detail",
-        "group",
-        "guards",
-        "holds",
-        "hooked",
-        "id",
-        "judged",
-        "low",
-        "members",
-        "mends",
-        "moved",
-        "name",
-        "numbered",
-        "owner",
-        "parent",
-        "parked",
-        "plan",
-        "position",
-        "preds",
-        "queues",
-        "reading",
-        "reads",
-        "reason",
-        "released",
-        "retry",
-        "role",
-        "run",
-        "running",
-        "since",
-        "state",
-        "successor",
-        "tools",
-        "watchers",
-        "writes",
-        "wrote",
-    )
+    Attributes:
+        owner: the worker that ends the transaction.
+        parent: the transaction in whose call it runs, independent of it; 0 for none.
+        group: the hold it works under; 0 for none.
+        queues: it stands in line after it lost a race.
+        mends: its purpose is to undo effects of others.
+        begins_again: it waits in line before it does anything.
+        writes: it has asked to write; `wrote`: it was admitted to.
+        preds: the unsettled work it has read, by author: see `ties`.
+        acts: how many of its effects have executed.
+        tools: the tools it planned to call, as planned.
+        members: of a hold: the unfinished transactions under it.
+        hooked: it has hooks to ask before it may commit.
+        judged: the hooks approved it as it is, before it was split off.
+        since: when it began, in the store's time; `moved`: when its state last changed.
+        parked: its framework has put it aside, and will resume it.
+    """
 
-    def __init__(  # noqa: PLR0913 - one keyword for each property
-        self,
-        serial: int,
-        name: str,
-        run: str,
-        attempt: int,
-        position: Position,
-        *,
-        retry: bool,
-        owner: str,
-        parent: int = 0,
-        group: int = 0,
-        role: Role = "",
-        guards: Guards = ALL_ON,
-        queues: bool = False,
-        mends: bool = False,
-    ) -> None:
-        self.id = serial
-        self.owner = owner  # the worker that ends the transaction
-        self.parent = parent  # the transaction in whose call it runs, independent of it; 0 for none
-        self.group = group  # the hold it works under; 0 for none
-        self.role: Role = role
-        self.guards = guards
-        self.queues = queues  # stands in line after it lost a race
-        self.mends = mends  # its purpose is to undo effects of others
-        self.begins_again = False  # waits in line before it does anything
-        self.writes = False  # has asked to write
-        self.preds: dict[int, dict[Scope, int]] = {}  # the unsettled work it has read, by author: see `ties`
-        self.dependents: set[int] = set()
-        self.acts = 0  # how many of its effects have executed
-        self.tools: dict[str, Binding] = {}  # the tools it planned to call, as planned
-        self.members: dict[int, Txn] = {}  # of a hold: the unfinished transactions under it
-        self.name = name
-        self.run = run
-        self.attempt = attempt
-        self.position = position
-        self.retry = retry
-        self.state = State.OPEN
-        self.holds: dict[Node, Hold] = {}
-        self.reads: dict[Scope, int] = {}
-        self.plan: dict[Scope, int] = {}
-        self.low: int | None = None
-        self.claims = 0
-        self.running = 0
-        self.wrote = False
-        self.released = False
-        self.reading = 0
-        self.reason: Reason | None = None
-        self.detail: dict[str, Any] = {}
-        self.successor: Txn | None = None
-        self.watchers: dict[Ticket, bool] = {}
-        self.calls: dict[int, Call] = {}
-        self.numbered = 0
-        self.hooked = False  # has hooks to ask before it may commit
-        self.judged = False  # the hooks approved it as it is, before it was split off
-        self.since = 0  # when it began and when its state last changed, in the store's time
-        self.moved = 0
-        self.parked = False  # its framework has put it aside, and will resume it
+    id: int
+    name: str
+    run: str
+    attempt: int
+    position: Position
+    retry: bool
+    owner: str
+    parent: int = 0
+    group: int = 0
+    role: Role = ""
+    guards: Guards = ALL_ON
+    queues: bool = False
+    mends: bool = False
+    begins_again: bool = False
+    writes: bool = False
+    preds: dict[int, dict[Scope, int]] = {}
+    dependents: set[int] = set()
+    acts: int = 0
+    tools: dict[str, Binding] = {}
+    members: dict[int, Txn] = {}
+    state: State = State.OPEN
+    holds: dict[Node, Hold] = {}
+    reads: dict[Scope, int] = {}
+    plan: dict[Scope, int] = {}
+    low: int | None = None
+    claims: int = 0
+    running: int = 0
+    wrote: bool = False
+    released: bool = False
+    reading: int = 0
+    reason: Reason | None = None
+    detail: dict[str, Any] = {}
+    successor: Txn | None = None
+    watchers: dict[Ticket, bool] = {}
+    calls: dict[int, Call] = {}
+    numbered: int = 0
+    hooked: bool = False
+    judged: bool = False
+    since: int = 0
+    moved: int = 0
+    parked: bool = False
+
+    __repr__ = object.__repr__  # the fields lead to all other transactions
 
     @property
     def epoch(self) -> int:

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, MutableSequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+import msgspec
 from sortedcontainers import SortedList
 
 if TYPE_CHECKING:
@@ -31,18 +33,15 @@ BUSY, READING, LATE = 0, 1, 2
 _LIST_LIMIT = 1024
 
 
-class Positions:
+class Positions(msgspec.Struct, eq=False):
     """An ordered multiset of positions.
 
     Attributes:
         left: when its smallest position was last removed; shown to people, read by no decision.
     """
 
-    __slots__ = ("items", "left")
-
-    def __init__(self) -> None:
-        self.items: MutableSequence[Position] = []
-        self.left = 0.0
+    items: MutableSequence[Position] = []
+    left: float = 0.0
 
     def add(self, position: Position) -> None:
         """Insert a position."""
@@ -90,47 +89,34 @@ class Positions:
         return self.items[0] if self.items else None
 
 
-class Node:
+_NONE_YET: Callable[[], list[Any]] = partial(list[Any], (None, None, None))
+"""What a node has in each layer at first."""
+
+
+class Node(msgspec.Struct, eq=False):
     """One segment of the trie."""
 
-    __slots__ = (
-        "all_floor",
-        "all_positions",
-        "all_sets",
-        "all_write",
-        "children",
-        "floor",
-        "key",
-        "own_positions",
-        "own_sets",
-        "parent",
-        "uses",
-        "write",
-    )
+    key: str
+    parent: Node | None
+    children: dict[str, Node] = {}
+    uses: int = 0
+    own_positions: list[Positions | None] = msgspec.field(default_factory=_NONE_YET)
+    all_positions: list[Positions | None] = msgspec.field(default_factory=_NONE_YET)
+    own_sets: list[dict[Any, None] | None] = msgspec.field(default_factory=_NONE_YET)
+    all_sets: list[dict[Any, None] | None] = msgspec.field(default_factory=_NONE_YET)
+    floor: Position = NOWHERE
+    all_floor: Position = NOWHERE
+    write: int = 0
+    all_write: int = 0
 
-    def __init__(self, key: str, parent: Node | None) -> None:
-        self.key = key
-        self.parent = parent
-        self.children: dict[str, Node] = {}
-        self.uses = 0
-        self.own_positions: list[Positions | None] = [None, None, None]
-        self.all_positions: list[Positions | None] = [None, None, None]
-        self.own_sets: list[dict[Any, None] | None] = [None, None, None]
-        self.all_sets: list[dict[Any, None] | None] = [None, None, None]
-        self.floor: Position = NOWHERE
-        self.all_floor: Position = NOWHERE
-        self.write = 0
-        self.all_write = 0
+    __repr__ = object.__repr__  # the fields lead to all other nodes
 
 
-class Match:
+class Match(msgspec.Struct, eq=False):
     """The nodes on the way to a scope, and those at its end."""
 
-    __slots__ = ("ends", "ways")
-
-    def __init__(self, ways: list[Node], ends: list[Node]) -> None:
-        self.ways = ways
-        self.ends = ends
+    ways: list[Node]
+    ends: list[Node]
 
 
 class ScopeIndex:

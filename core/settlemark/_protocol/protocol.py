@@ -130,10 +130,6 @@ class Protocol:
         """The store's time, in seconds since 1970, for people; no decision reads it."""
         return self.board.time
 
-    @time.setter
-    def time(self, seconds: int) -> None:
-        self.board.time = seconds
-
     @property
     def chronicle(self) -> Chronicle | None:
         """Writes a history of the decisions."""

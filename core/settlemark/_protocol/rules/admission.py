@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from settlemark._edges.errors import Entangled
 from settlemark._protocol import ties
-from settlemark._protocol.holdings import AT_ONCE, Blocked, Call, Hold, Mode, Txn, oldest_first
+from settlemark._protocol.holdings import AGE, AT_ONCE, Blocked, Call, Hold, Mode, Txn
 from settlemark._protocol.index import ACTIVE, BUSY, HOLDS, READING, Match
 from settlemark._protocol.states import UNSETTLED, State
 from settlemark._protocol.ties import are_siblings, refuse_callers, refuse_circle, refuse_siblings
@@ -117,11 +117,11 @@ class Admission:
             if ahead is not None:
                 return ahead
         early = mode is Mode.READ and ties.reads_through(txn)
-        for hold in oldest_first(board.index.members(match, BUSY)):
+        for hold in sorted(board.index.members(match, BUSY), key=AGE):
             if hold.txn is not txn and not (early and ties.is_open_to(hold)):
                 return Blocked(hold.txn, scope)
         if mode is not Mode.READ:
-            for hold in oldest_first(board.index.members(match, READING)):
+            for hold in sorted(board.index.members(match, READING), key=AGE):
                 if hold.txn is not txn:
                     return Blocked(hold.txn, scope)
         return None
@@ -201,7 +201,7 @@ class Admission:
         if board.chronicle is not None:
             board.chronicle.read(txn, hold.scope)
         if txn.guards.reads != "settled":
-            claims = oldest_first(board.index.members(match, BUSY))
+            claims = sorted(board.index.members(match, BUSY), key=AGE)
             seen = ties.depend(txn, hold.scope, claims, first=first)
             if board.chronicle is not None:
                 board.chronicle.saw(txn, seen, first=first)

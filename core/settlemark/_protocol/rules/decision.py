@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from settlemark._edges.errors import StateError
 from settlemark._protocol import ties
-from settlemark._protocol.holdings import Blocked, Hold, Txn, oldest_first
+from settlemark._protocol.holdings import AGE, Blocked, Hold, Txn
 from settlemark._protocol.index import BUSY, HOLDS, Match
 from settlemark._protocol.states import Event, State
 from settlemark._protocol.ties import refuse_callers, refuse_circle, siblings
@@ -99,7 +99,7 @@ class Decision:
             older = self.older(txn, hold, match)
             if older is not None:
                 return Blocked(older, hold.scope)
-            for other in oldest_first(board.index.members(match, BUSY)) if hold.held else ():
+            for other in sorted(board.index.members(match, BUSY), key=AGE) if hold.held else ():
                 if other.txn is not txn and (other.txn.state is State.ABORTING or not txn.guards.current):
                     return Blocked(other.txn, hold.scope)  # a release must not meet an undo
         return None

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from settlemark._protocol.holdings import Hold, Txn, oldest_first
+from settlemark._protocol.holdings import AGE, Hold, Txn
 from settlemark._protocol.index import BUSY, Match
 from settlemark._protocol.states import UNSETTLED, Reason, State
 from settlemark._protocol.ties import are_siblings
@@ -32,7 +32,7 @@ class Precedence:
 
     def meet_claims(self, txn: Txn, match: Match) -> None:
         """Wound younger transactions that claim what this one touches, or restamp this one above them."""
-        for other in oldest_first(self._board.index.members(match, BUSY)):
+        for other in sorted(self._board.index.members(match, BUSY), key=AGE):
             rival = other.txn
             if rival is txn or rival.state not in UNSETTLED or rival.position < txn.position or not other.claims:
                 continue

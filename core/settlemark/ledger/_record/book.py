@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
 from settlemark._edges.errors import LedgerError
@@ -81,19 +82,20 @@ class SqlBook:
     Every change passes the gate here, and `payloads` packs and unpacks every payload.
 
     Attributes:
+        regrets: functions that undo what steps have done in this process, to be called if nothing is committed.
         worker: the owner's name for what is taken over.
         written: how many changes were recorded.
     """
 
     # Packed, here and below: tables of names and columns.
     __slots__ = (
-        "_blobs", "_connection", "_namespace", "_otherwise", "_payloads", "_rows", "_watch", "behind", "looked",
-        "named", "plainly", "worker", "written",
+        "_blobs", "_connection", "_namespace", "_payloads", "_rows", "_watch", "behind", "looked",
+        "named", "plainly", "regrets", "worker", "written",
     )  # fmt: skip
 
     def __init__(self, wire: Wire, namespace: str, worker: str, payloads: Packer, watch: Watch | None = None) -> None:
         self._connection = wire
-        self._rows: dict[Statement, list[Values]] = {}
+        self._rows: defaultdict[Statement, list[Values]] = defaultdict(list)
         self._namespace = namespace
         self._payloads = payloads
         self._blobs = Blobs(wire, namespace)
@@ -104,27 +106,18 @@ class SqlBook:
         self.written = 0
         self.named: dict[str, None] = {}  # the effects that the present step has written about
         self.looked: list[Worker] | None = None  # the other workers; counts once this transaction is committed
-        self._otherwise: list[Callable[[], object]] = []
+        self.regrets: list[Callable[[], object]] = []
 
     # ---- undoing a step's changes to this process
 
     def otherwise(self, undo: Callable[[], object]) -> None:
         """Call a function if the store's transaction is not committed."""
-        self._otherwise.append(undo)
+        self.regrets.append(undo)
 
     def undo(self) -> None:
         """Call these functions, the last first."""
-        while self._otherwise:
-            self._otherwise.pop()()
-
-    @property
-    def regrets(self) -> int:
-        """How many functions there are."""
-        return len(self._otherwise)
-
-    def regretted(self, regrets: int) -> list[Callable[[], object]]:
-        """Return the functions added after so many."""
-        return self._otherwise[regrets:]
+        while self.regrets:
+            self.regrets.pop()()
 
     # ---- writing
 
@@ -144,9 +137,6 @@ class SqlBook:
             if rows:
                 self._connection.execute_all(statement, rows)
                 del self._rows[statement]  # the store has them
-
-    def _put(self, statement: Statement, values: Values) -> None:
-        self._rows.setdefault(statement, []).append(values)
 
     def write(self, changes: Sequence[Change]) -> None:
         """Record changes.
@@ -173,14 +163,14 @@ class SqlBook:
             elif kind is OutcomeChange:
                 self._tell(change)  # type: ignore[arg-type]
             elif kind is TransactionRow:
-                self._put(INSERT_TRANSACTION, transaction_values(namespace, change))  # type: ignore[arg-type]
+                self._rows[INSERT_TRANSACTION].append(transaction_values(namespace, change))  # type: ignore[arg-type]
             elif kind is StateChange:
-                self._put(UPDATE_TRANSACTION, state_values(namespace, change))  # type: ignore[arg-type]
+                self._rows[UPDATE_TRANSACTION].append(state_values(namespace, change))  # type: ignore[arg-type]
             elif isinstance(change, Said):
                 self._hear(change)
             elif isinstance(change, Fence):
                 values = {"namespace": namespace, "run": change.run, "at_seconds": change.at}
-                self._put(INSERT_FENCE, values)
+                self._rows[INSERT_FENCE].append(values)
 
     def _intend(self, row: EffectRow) -> None:
         blobs: list[Blob] = []
@@ -188,7 +178,7 @@ class SqlBook:
         pack, key, tool = self._payloads.pack, row.key, row.tool
         values["arguments"] = pack(row.arguments, effect_key=key, tool=tool, field="arguments", blobs=blobs)
         values["rationale"] = pack(row.rationale, effect_key=key, tool=tool, field="rationale", blobs=blobs)
-        self._put(INSERT_EFFECT, values)
+        self._rows[INSERT_EFFECT].append(values)
         if blobs:
             self.flush()  # the blobs' references need the effect's row
             self._blobs.store(blobs, key)
@@ -200,7 +190,7 @@ class SqlBook:
         values["b_result"] = pack(change.result, effect_key=key, tool=tool, field="result", blobs=blobs)
         values["b_error"] = pack(change.error, effect_key=key, tool=tool, field="error", blobs=blobs)
         values["b_note"] = pack(change.note, effect_key=key, tool=tool, field="note", blobs=blobs)
-        self._put(UPDATE_EFFECT, values)
+        self._rows[UPDATE_EFFECT].append(values)
         if blobs:
             self.flush()
             self._blobs.store(blobs, key)

@@ -15,7 +15,7 @@ from settlemark._model.guards import Guards
 from settlemark._model.scope import Scope
 from settlemark._protocol import commands as c
 from settlemark._protocol.holdings import DETACHED, Binding, Call, Hold, Mode, Txn
-from settlemark._protocol.index import HOLDS, Positions, ScopeIndex
+from settlemark._protocol.index import HOLDS, Match, Positions, ScopeIndex
 from settlemark._protocol.protocol import Protocol
 from settlemark._protocol.states import Reason, State
 from settlemark._protocol.versions import Versions
@@ -223,7 +223,7 @@ def _load_txn(protocol: Protocol, txn: Txn, data: dict[str, Any]) -> None:
     for text, since, declared, claims, granted, held, wants, readings, touched, last_act, lined in data["holds"]:
         scope = Scope.parse(text)
         path = protocol.board.index.enter(scope)
-        hold = txn.holds[path[-1]] = holds[text] = Hold(txn, scope, path, since, declared=declared)
+        hold = txn.holds[path[-1]] = holds[text] = Hold(txn, scope, path, Match(path[:-1], path[-1:]), since, declared)
         hold.claims, hold.granted, hold.held, hold.wants = claims, granted, held, wants
         hold.readings, hold.touched, hold.last_act = readings, touched, last_act
         txn.claims += claims

@@ -132,7 +132,10 @@ class StoreTransaction:
                 replica.catch_up(wire, number - 1)
                 book.worker = self._lease.worker
             journal: list[Command] = []
-            before = self._tell_time()
+            board = protocol.board
+            before = board.time
+            if self.tells_time:
+                board.time = self._at
             protocol.journal = journal
             self._book, replica.tried = book, journal
             try:
@@ -143,9 +146,9 @@ class StoreTransaction:
             finally:
                 protocol.journal = None
             if not journal:
-                protocol.time = before
-            elif protocol.time != before:
-                steps.insert(0, written([TellTime(protocol.time)]))
+                board.time = before
+            elif board.time != before:
+                steps.insert(0, written([TellTime(board.time)]))
             woken = list(protocol.take_woken())
         book.flush()
         self._log.append(wire, number, self._lease.worker, f"[{','.join(steps)}]")
@@ -193,24 +196,17 @@ class StoreTransaction:
         self._at = int(at)
         return number
 
-    def _tell_time(self) -> int:
-        """Tell the replica the store's time, and return the one it had."""
-        before = self._replica.protocol.time
-        if self.tells_time:
-            self._replica.protocol.time = self._at
-        return before
-
     def _one(self, item: QueuedStep, book: SqlBook, steps: list[str]) -> tuple[BaseException | None, Any]:
         """Take one step, unless its caller has left, and keep what is to be undone if the step is not taken."""
         with self._queue.marking:
             if item.over:
                 return None, None
             item.taking = True
-        regrets = book.regrets
+        before = len(book.regrets)
         try:
             return self._encoded(item, book, steps)
         finally:
-            item.regrets = book.regretted(regrets)
+            item.regrets = book.regrets[before:]
             self._regret_if_over(item)
 
     def _regret_if_over(self, item: QueuedStep) -> None:
