@@ -337,7 +337,7 @@ class Attempt:
                 effect.position,
                 declaration.tool,
                 declaration.kind,
-                json_text.encode_texts([scope.text for scope in effect.scopes]),
+                json_text.canonical([scope.text for scope in effect.scopes]),
                 effect.held,
                 effect.call_id,
                 arguments,
@@ -358,8 +358,8 @@ class Attempt:
 
     def opening(self, *, owner: str, at: float) -> TransactionRow:
         """Return this attempt's own row."""
-        epoch, ordinal = self.live.position
-        return TransactionRow(self.name, self.number, self.run, self.live.state, epoch, ordinal, owner, at)
+        txn = self.live
+        return TransactionRow(self.name, self.number, self.run, txn.state, *txn.position, owner, at)
 
     def state_change(self, at: float, *, waiting: tuple[str, str] | None = None) -> StateChange:
         """Return the change that records its present state, and for whom it waits, and on what."""

@@ -40,8 +40,8 @@ _write_ascii: Any = (
 )
 
 
-def _text(value: Any) -> str:
-    """Return the canonical text of a plain value."""
+def canonical(value: Any) -> str:
+    """Return the canonical JSON text of a value that was checked before."""
     return "".join(_iterencode(value, 0)) if _iterencode else _ENCODER.encode(value)
 
 
@@ -172,11 +172,6 @@ def encode_ascii(value: Any) -> str:
     return "".join(_write_ascii(value, 0)) if _write_ascii else json.dumps(value, separators=(",", ":"))
 
 
-def encode_texts(texts: list[str]) -> str:
-    """Return the canonical JSON text of a list of texts that were checked before."""
-    return _text(texts)
-
-
 def encode(value: Any) -> str:
     """Return the canonical JSON text of a value that `check` accepts.
 
@@ -185,10 +180,10 @@ def encode(value: Any) -> str:
     """
     # `default` is called only for mappings other than dict: all other values were checked.
     if _all_plain(value):
-        text = _text(value)
+        text = canonical(value)
     else:
         check(value)
-        text = with_room(partial(_text, value))
+        text = with_room(partial(canonical, value))
     if len(text) * 4 > _MOST_BYTES and len(text.encode()) > _MOST_BYTES:  # a character has at most four bytes
         raise PayloadError(
             f"$ is over {_MOST_BYTES:,} bytes long as JSON: store it elsewhere, and pass a reference", path="$"

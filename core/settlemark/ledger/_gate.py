@@ -5,7 +5,7 @@ Everything was checked where it came in; this check is on the only path to the s
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from settlemark._edges.errors import LedgerError
@@ -34,86 +34,89 @@ def gated(changes: Iterable[Change], *, plainly: bool = False) -> list[Change]:
     >>> gated([StateChange("trip", 1, State.ABORTED, 1, Reason.FAILED, 0.0, cause="no \ud83d")])[0].cause
     'no \\ud83d'
     """
-    return [_gated(change, plainly) for change in changes]
+    return [_GATES[type(change)](change, plainly) for change in changes]
 
 
-def _gated(change: Change, plainly: bool) -> Change:
-    if isinstance(change, OutcomeChange):
-        _named(("key", change.key, KEY))
-        if change.link is not None:
-            _named(("link", change.link, KEY))
-        if change.question is not None:
-            _counted((change.question, _INTEGER))
-        if plainly:
-            return _plain(change)
-        _timed(change.at)
-        result, error, note = _told(change.result), change.error, change.note
-        if error is not None or note is not None:
-            error, note = _prose(error), _prose(note)
-        if result is not change.result or error is not change.error or note is not change.note:
-            change = change._replace(result=result, error=error, note=note)
-        return change
-    if isinstance(change, StateChange):
-        return _state(change, SHORT if plainly else CAUSE)
-    if isinstance(change, EffectRow):
-        return _intent(change)
-    if isinstance(change, TransactionRow):
-        _named(
-            ("name", change.name, DERIVED),
-            ("run", change.run, DERIVED),
-            ("ordinal", change.ordinal, _ORDINAL),
-            ("owner", change.owner, _OWNER),
-        )
-        _counted((change.attempt, _INTEGER), (change.epoch, _BIG))
-        _timed(change.at)
-        return change
-    return _word(change)
-
-
-def _state(change: StateChange, most: int) -> StateChange:
-    _named(("name", change.name, DERIVED))
-    _counted((change.attempt, _INTEGER), (change.epoch, _BIG))
-    _timed(change.at, *[told for told in (change.sealed_at, change.decided_at) if told is not None])
+def _outcome(change: OutcomeChange, plainly: bool) -> OutcomeChange:
+    names = [("key", change.key, KEY)]
     if change.link is not None:
-        _named(("link", change.link, KEY))
+        names.append(("link", change.link, KEY))
+    numbers = () if change.question is None else ((change.question, _INTEGER),)
+    _fit(names, numbers, () if plainly else (change.at,))
+    if plainly:
+        return _plain(change)
+    result, error, note = _told(change.result), change.error, change.note
+    if error is not None or note is not None:
+        error, note = _prose(error), _prose(note)
+    if result is not change.result or error is not change.error or note is not change.note:
+        change = change._replace(result=result, error=error, note=note)
+    return change
+
+
+def _transaction(row: TransactionRow, _plainly: bool) -> TransactionRow:
+    names = (
+        ("name", row.name, DERIVED),
+        ("run", row.run, DERIVED),
+        ("ordinal", row.ordinal, _ORDINAL),
+        ("owner", row.owner, _OWNER),
+    )
+    _fit(names, ((row.attempt, _INTEGER), (row.epoch, _BIG)), (row.at,))
+    return row
+
+
+def _state(change: StateChange, plainly: bool) -> StateChange:
+    names = [("name", change.name, DERIVED)]
+    if change.link is not None:
+        names.append(("link", change.link, KEY))
+    times = [change.at, *[told for told in (change.sealed_at, change.decided_at) if told is not None]]
+    _fit(names, ((change.attempt, _INTEGER), (change.epoch, _BIG)), times)
     if change.cause is None and change.waits_for is None:
         return change
+    most = SHORT if plainly else CAUSE
     cause, waits_for, waits_on = (
         None if text is None else prose(text, most) for text in (change.cause, change.waits_for, change.waits_on)
     )
     return change._replace(cause=cause, waits_for=waits_for, waits_on=waits_on)
 
 
-def _word(change: Fence | Said) -> Change:
-    if isinstance(change, Fence):
-        _named(("run", change.run, DERIVED))
-        _timed(change.at)
-        return change
-    _named(("key", change.key, KEY))
-    _timed(change.at)
+def _fence(change: Fence, _plainly: bool) -> Fence:
+    _fit([("run", change.run, DERIVED)], (), (change.at,))
+    return change
+
+
+def _said(change: Said, _plainly: bool) -> Said:
+    _fit([("key", change.key, KEY)], (), (change.at,))
     text = change.text if isinstance(change.text, Packed) else _told(change.text) or "{}"
     return change._replace(text=text, by=prose(change.by, _OWNER.characters))
 
 
-def _intent(row: EffectRow) -> EffectRow:
-    _named(
+def _intent(row: EffectRow, _plainly: bool) -> EffectRow:
+    names = [
         ("key", row.key, KEY),
         ("name", row.name, DERIVED),
         ("tool", row.tool, TOOL),
         ("version", row.version, VERSION),
         ("fingerprint", row.fingerprint, _FINGERPRINT),
-    )
+    ]
     if row.call_id is not None:
-        _named(("call id", row.call_id, CALL_ID))
+        names.append(("call id", row.call_id, CALL_ID))
+    times = (row.at,) if row.window is None else (row.at, row.window)
+    _fit(names, ((row.attempt, _INTEGER), (row.position, _INTEGER)), times)
     for what, text in (("arguments", row.arguments), ("scopes", row.scopes), ("handlers", row.handlers)):
         if not text.isascii() or "\0" in text:
             _whole(what, text)
-    _counted((row.attempt, _INTEGER), (row.position, _INTEGER))
-    _timed(row.at)
-    if row.window is not None:
-        _timed(row.window)
     rationale = None if row.rationale is None else _prose(row.rationale)
     return row if rationale is row.rationale else row._replace(rationale=rationale)
+
+
+_GATES: Mapping[type[Change], Callable[[Any, bool], Change]] = {
+    OutcomeChange: _outcome,
+    TransactionRow: _transaction,
+    StateChange: _state,
+    EffectRow: _intent,
+    Fence: _fence,
+    Said: _said,
+}
 
 
 def _plain(change: OutcomeChange) -> OutcomeChange:
@@ -146,13 +149,27 @@ def _told(result: str | None) -> str | None:
     return result if "\0" not in result else json_text.encode({"$repr": prose(result, 10 * SHORT)})
 
 
-def _named(*names: tuple[str, Any, Most]) -> None:
+def _fit(names: Iterable[tuple[str, Any, Most]], numbers: Iterable[tuple[Any, int]], times: Iterable[Any]) -> None:
+    """Check that each name, number and time fits into its column.
+
+    Raises:
+        LedgerError: one does not; nothing was recorded.
+    """
     for what, text, most in names:
         if type(text) is str and text.isascii() and len(text) <= most.characters and "\0" not in text:
             continue
         wrong = wrong_with(text, most)
         if wrong is not None and wrong != "is empty: give one":
             raise LedgerError(f"the {what} {brief(text)} {wrong}; nothing was recorded", field=what)
+    for number, bound in numbers:
+        if not -bound <= number < bound:
+            raise LedgerError(f"the number {brief(number)} does not fit into its column; nothing was recorded")
+    for seconds in times:
+        if not ((type(seconds) is float and -_BIG < seconds < _BIG) or _is_time(seconds)):
+            raise LedgerError(
+                f"the clock says {brief(seconds)}, which is not a time: give clock= a function that returns seconds"
+                " since 1970; nothing was recorded"
+            )
 
 
 def _whole(what: str, text: str) -> None:
@@ -164,23 +181,8 @@ def _whole(what: str, text: str) -> None:
         raise LedgerError(f"the {what} cannot be stored: a NUL is in them; nothing was recorded", field=what)
 
 
-def _counted(*numbers: tuple[Any, int]) -> None:
-    for number, most in numbers:
-        if not -most <= number < most:
-            raise LedgerError(f"the number {brief(number)} does not fit into its column; nothing was recorded")
-
-
 def _is_time(seconds: Any) -> bool:
     return isinstance(seconds, int | float) and -_BIG < seconds < _BIG  # false for NaN as well
-
-
-def _timed(*times: Any) -> None:
-    for seconds in times:
-        if not ((type(seconds) is float and -_BIG < seconds < _BIG) or _is_time(seconds)):
-            raise LedgerError(
-                f"the clock says {brief(seconds)}, which is not a time: give clock= a function that returns seconds"
-                " since 1970; nothing was recorded"
-            )
 
 
 __all__ = ["SHORT", "gated"]

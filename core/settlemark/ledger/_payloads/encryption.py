@@ -144,7 +144,7 @@ class Encryption:
         return [] if ring is None else ring.fingerprints
 
     def _place(self, effect_key: str, field: str) -> bytes:
-        return json_text.encode_texts(["settlemark/1", self.namespace, effect_key, field]).encode()
+        return json_text.canonical(["settlemark/1", self.namespace, effect_key, field]).encode()
 
     def _keys(self) -> _Ring | None:
         try:

@@ -270,7 +270,7 @@ class Packer:
         keys = [] if self._encryption is None else self._encryption.fingerprint_keys()
         if self._encryption is not None and not keys:
             raise _no_key(self._encryption, effect_key, "arguments")
-        message = json_text.encode_texts([effect_key, arguments]).encode()
+        message = json_text.canonical([effect_key, arguments]).encode()
         # The salt alone comes last: rows from before encryption use it.
         return [_digest(self._salt + key, message) for key in (*keys, b"")]
 
