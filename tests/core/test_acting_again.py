@@ -160,9 +160,9 @@ def test_what_is_put_aside_after_it_has_written_is_on_disk_and_what_has_not_wait
     settlement, waited = open_settlement(f"sqlite:///{tmp_path / 'ledger.db'}"), []
     submit = host_of(settlement).ledger.submit
 
-    def submitted(step, *, durable, looks=False):
+    def submitted(step, *, durable, **options):
         waited.append(durable)
-        return submit(step, durable=durable, looks=looks)
+        return submit(step, durable=durable, **options)
 
     for name, writes in (("reads", False), ("writes", True)):
         batch = run_sync(open_turn(settlement, name, run=name, resumable=True, let_through=(Ask,)))

@@ -12,7 +12,7 @@ import pytest
 from tests.rooms.replica import store
 from tests.way import committing, shortest
 
-MOST = {"memory": (600, 67), "sqlite": (1_040, 84), "postgres": (1_170, 84)}
+MOST = {"memory": (566, 67), "sqlite": (932, 84), "postgres": (1_057, 84)}
 """Entries and files of a plain transaction of two calls, by the kind of its store.
 
 There are more files since the replica, the kernel and the attempt are cut into parts: one noun a file.

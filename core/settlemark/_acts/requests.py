@@ -66,9 +66,6 @@ class Pending:
     def hurry(self) -> None:
         """Ask another thread to take this step."""
 
-    def within(self, seconds: float) -> None:
-        """Give the step up when there is no answer after so many seconds."""
-
     @property
     def remaining(self) -> float:
         """Seconds until the answer is there or is given up."""

@@ -125,10 +125,7 @@ class Kernel:
         """
         if self.ledger.immediate:
             return self.ledger.now(step)
-        pending = self.ledger.submit(step, durable=durable, looks=looks)
-        if wait is not None:
-            pending.within(wait)
-        answer: T = yield Recorded(pending)
+        answer: T = yield Recorded(self.ledger.submit(step, durable=durable, looks=looks, wait=wait))
         return answer
 
     def look(self, step: Step[T], *, wait: float | None = None) -> Program[T]:

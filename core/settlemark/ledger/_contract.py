@@ -430,10 +430,11 @@ class Ledger(Protocol):
         """Take a step and return its result. Blocks."""
         ...
 
-    def submit(self, step: Step[Any], *, durable: bool, looks: bool = False) -> Pending:
+    def submit(self, step: Step[Any], *, durable: bool, looks: bool = False, wait: float | None = None) -> Pending:
         """Queue a step after all earlier ones; the answer comes when the step, with `durable` on disk, is taken.
 
-        A step that only `looks` changes nothing, and commits nothing by itself.
+        A step that only `looks` changes nothing, and commits nothing by itself. It is given up when the store has not
+        taken it in so many seconds (`wait`, or the least that a store is given); the ledger's own by default.
         """
         ...
 

@@ -12,6 +12,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from math import inf
 
+import msgspec
+
 from settlemark._edges.wording import is_a
 
 CLOSE_SECONDS = 5.0
@@ -26,20 +28,18 @@ class LateError(Exception):
     """The store has not answered in time: raised by the thread at the store, and caught inside of the ledger."""
 
 
-class Limit:
+class Limit(msgspec.Struct, eq=False):
     """The moment until which the thread at a store may wait there, on the monotonic clock.
 
     Attributes:
         at: that moment; another thread may move it.
+        since: when the wait began.
         closing: nobody needs the store any more: each wait gets `CLOSE_SECONDS`, from the start of closing.
     """
 
-    __slots__ = ("at", "closing", "since")
-
-    def __init__(self, at: float = inf) -> None:
-        self.at = at
-        self.since = 0.0
-        self.closing = inf
+    at: float = inf
+    since: float = 0.0
+    closing: float = inf
 
     def begin(self, at: float) -> None:
         """Begin a wait that lasts until this moment."""

@@ -45,9 +45,9 @@ class SteppedLedger(Member):
         self.transaction.tells_time = False  # two runs that move alike write the same log
         self.transaction.enrols = False  # a death is the explorer's to say
 
-    def submit(self, step: Step[Any], *, durable: bool, looks: bool = False) -> Any:
+    def submit(self, step: Step[Any], *, durable: bool, looks: bool = False, wait: float | None = None) -> Any:
         """Take a step at once, and return its answer as a future that is done."""
-        answer: Pending = super().submit(step, durable=durable, looks=looks)
+        answer: Pending = super().submit(step, durable=durable, looks=looks, wait=wait)
         answer.lead()
         return answer
 

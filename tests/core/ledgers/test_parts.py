@@ -546,7 +546,7 @@ def test_waits_end_soon_once_the_ledger_is_to_be_closed(commits):
     commits.expect_end()
     assert answer.remaining < PATIENCE / 2
     commits._batches.stalled = True
-    assert commits.limited(PATIENCE).at - time.monotonic() < 1
+    assert commits.submit(nothing, durable=False, wait=PATIENCE).limit.at - time.monotonic() < 1
 
 
 def test_in_a_forked_child_nobody_leads(commits):

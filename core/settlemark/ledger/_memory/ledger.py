@@ -121,7 +121,14 @@ class MemoryLedger:
             replay(before, read(commands, entry), entry)
         load(protocol, image(before), worker=self.worker, tried=journal)
 
-    def submit(self, step: Step[Any], *, durable: bool, looks: bool = False) -> Pending:  # noqa: ARG002 - nothing outlives the process here
+    def submit(
+        self,
+        step: Step[Any],
+        *,
+        durable: bool,  # noqa: ARG002 - nothing outlives the process here
+        looks: bool = False,  # noqa: ARG002 - each is taken at once
+        wait: float | None = None,  # noqa: ARG002 - nothing is waited for
+    ) -> Pending:
         """Take a step, and return its finished answer."""
         pending = Pending()
         try:

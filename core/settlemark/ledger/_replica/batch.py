@@ -104,8 +104,10 @@ class Batches:
         """Take what is queued, in one transaction of the store; `leader` is the answer that this thread waits for."""
         items: list[QueuedStep] = []
         try:
-            silence = self._settle()
-            self._raise_interrupt()
+            silence = None
+            if self.limbo is not None:
+                silence = self._settle(self.limbo)
+                self._raise_interrupt()
             while self._queue.steps and len(items) < BATCH:
                 items.append(self._queue.steps.popleft())
             items = [item for item in items if not item.over]
@@ -151,11 +153,9 @@ class Batches:
         limbo = self.limbo or ()
         self._queue.put_back([item for item in items if item not in limbo])
 
-    def _settle(self) -> BaseException | None:
+    def _settle(self, items: list[QueuedStep]) -> BaseException | None:
         """Find out what became of a batch in limbo; return why that cannot be known yet, if so."""
-        items, self._transaction.silence = self.limbo, None
-        if items is None:
-            return None
+        self._transaction.silence = None
         committed = self._transaction.find_out(passing=False)
         if committed is None:
             return self._transaction.silence

@@ -38,15 +38,11 @@ class Answer(Pending):
 
     __slots__ = ("_commits", "item", "limit")
 
-    def __init__(self, commits: GroupCommit) -> None:
+    def __init__(self, commits: GroupCommit, limit: Limit) -> None:
         super().__init__()
         self.item: QueuedStep | None = None
         self._commits = commits
-        self.limit = commits.limited(commits.patience)
-
-    def within(self, seconds: float) -> None:
-        """Give the step up when the store has not taken it in so many seconds (or the least that a store is given)."""
-        self.limit = self._commits.limited(patience(seconds))
+        self.limit = limit
 
     def hasten(self, closing: float) -> None:
         """Wait for a store that does not answer only a little longer: the ledger is to be closed."""
@@ -123,20 +119,18 @@ class GroupCommit:
         self._replica = replica
         self._connection = connection
 
-    def submit(self, step: Step[Any], *, durable: bool, looks: bool = False) -> Answer:
-        """Queue a step whose answer its caller waits for, until the store has had its time."""
-        answer = Answer(self)
-        item = answer.item = QueuedStep(step, answer, durable=durable, looks=looks)
+    def submit(self, step: Step[Any], *, durable: bool, looks: bool = False, wait: float | None = None) -> Answer:
+        """Queue a step whose answer its caller waits for, until the store has had its time: so many seconds."""
+        answer = Answer(self, self._limited(self.patience if wait is None else patience(wait)))
+        item = answer.item = QueuedStep(step, answer, durable, looks)
         self.queue.steps.append(item)
         return answer
 
-    def limited(self, seconds: float) -> Limit:
+    def _limited(self, seconds: float) -> Limit:
         """Return the limit of a wait that begins now; when the ledger is to be closed, a silent store gets little."""
-        limit, closing = Limit(), self._batches.limit.closing
+        now, closing = time.monotonic(), self._batches.limit.closing
         silent = self._batches.stalled and closing < inf
-        limit.begin(time.monotonic() + (LAST_LOOK_SECONDS if silent else seconds))
-        limit.closing = closing
-        return limit
+        return Limit(now + (LAST_LOOK_SECONDS if silent else seconds), now, closing)
 
     def give_up(self, answer: Answer) -> None:
         """Tell the waiting thread that the store has not answered."""

@@ -144,9 +144,9 @@ class Member:
         """Whether it is time to renew the lease, or to look at the others."""
         return self.lease.is_older(1 / 3) or self.watch.is_due()
 
-    def submit(self, step: Step[Any], *, durable: bool, looks: bool = False) -> Answer:
+    def submit(self, step: Step[Any], *, durable: bool, looks: bool = False, wait: float | None = None) -> Answer:
         """Queue a step whose answer its caller waits for, until the store has had its time."""
-        return self.commits.submit(step, durable=durable, looks=looks)
+        return self.commits.submit(step, durable=durable, looks=looks, wait=wait)
 
     def later(self, step: Step[Any]) -> None:
         """Queue a step that must be taken, and that has no caller."""

@@ -7,11 +7,13 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
+import msgspec
+
 from settlemark._acts.requests import Pending
 from settlemark.ledger._contract import Step
 
 
-class QueuedStep:
+class QueuedStep(msgspec.Struct, eq=False):
     """A step in the queue; one without a caller is tried until it is taken.
 
     Attributes:
@@ -24,16 +26,14 @@ class QueuedStep:
         regrets: what is undone in this process when the step turns out not to be taken, or its caller has left.
     """
 
-    __slots__ = ("answer", "durable", "looks", "over", "refused", "regrets", "step", "taking")
-
-    def __init__(self, step: Step[Any], answer: Pending | None, *, durable: bool, looks: bool = False) -> None:
-        self.step = step
-        self.answer = answer
-        self.durable = durable
-        self.looks = looks
-        self.over = self.taking = False
-        self.refused = 0
-        self.regrets: list[Callable[[], object]] = []
+    step: Step[Any]
+    answer: Pending | None = None
+    durable: bool = False
+    looks: bool = False
+    over: bool = False
+    refused: int = 0
+    taking: bool = False
+    regrets: list[Callable[[], object]] = []
 
     def regret(self) -> None:
         """Take back what the step has done in this process: no program goes on with it here."""
@@ -74,7 +74,7 @@ class StepQueue:
 
     def later(self, step: Step[Any]) -> None:
         """Queue a step that must be taken, and that has no caller."""
-        self.steps.append(QueuedStep(step, None, durable=False))
+        self.steps.append(QueuedStep(step))
         if self.idle:  # else the thread looks by itself
             self.idle = False
             self.wake.set()

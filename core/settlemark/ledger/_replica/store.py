@@ -224,10 +224,10 @@ class SqlLedger:
         result: T = answer.result()
         return result
 
-    def submit(self, step: Step[T], *, durable: bool, looks: bool = False) -> Any:
+    def submit(self, step: Step[T], *, durable: bool, looks: bool = False, wait: float | None = None) -> Any:
         """Queue a step after all earlier ones."""
         self._refuse_when_closed()
-        return self._member.commits.submit(step, durable=durable, looks=looks)
+        return self._member.commits.submit(step, durable=durable, looks=looks, wait=wait)
 
     def later(self, step: Step[Any]) -> None:
         """Queue a step that is taken eventually, in its order."""

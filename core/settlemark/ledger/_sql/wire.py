@@ -116,9 +116,8 @@ class Wire:
         raise NotImplementedError
 
     def execute_all(self, statement: Statement, rows: Iterable[Values]) -> None:
-        """Run a statement for each of several rows."""
-        for values in rows:
-            self.execute(statement, values)
+        """Run a statement for each of several rows, at the latest at the next query or commit."""
+        raise NotImplementedError
 
     def commit(self) -> None:
         """Commit the transaction."""
@@ -249,6 +248,11 @@ class PostgresWire(Wire):
         """Queue a statement."""
         text, names = statement.said(self.dialect)
         self._waiting.append((text, {name: values[name] for name in names}))
+
+    def execute_all(self, statement: Statement, rows: Iterable[Values]) -> None:
+        """Queue a statement for each of several rows."""
+        text, names = statement.said(self.dialect)
+        self._waiting += [(text, {name: values[name] for name in names}) for values in rows]
 
     def commit(self) -> None:
         """Send the queued statements, and commit."""
