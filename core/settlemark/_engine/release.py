@@ -35,6 +35,20 @@ from settlemark.ledger._contract import Book, Change
 _OVER = (Outcome.CONFIRMED, Outcome.DROPPED)
 _STAYS = (*_OVER, Outcome.SUSPENDED)  # a question that nobody came back to is no approval
 
+PERHAPS_LEFT = "nobody can tell whether it left: ask the counterparty"
+
+
+class _MayBeUnderWay(Exception):
+    """Somebody may still be sending an effect: its transaction keeps what it holds, and is gone on with later.
+
+    Attributes:
+        error: what the caller is told.
+    """
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(error)
+        self.error = error
+
 
 class Releases:
     """Lets held effects leave, and ends what was decided."""
@@ -64,11 +78,14 @@ class Releases:
             yield from self._let_leave(attempt, txn)
         except GeneratorExit:
             raise
+        except _MayBeUnderWay as found:
+            log.info("%s: %s", attempt.name, quote_of(found.error), extra=about_txn(txn, state=txn.state.value))
+            # Last: from here on another program may take it up, and this one moves nothing more.
+            attempt.adrift = True
+            raise found.error from found.error.__cause__
         except BaseException as error:
             if txn.id == DETACHED:
                 yield from self._kernel.waits.until_concluded(attempt, txn)
-            elif attempt.adrift:
-                log.info("%s: %s", attempt.name, quote_of(error), extra=about_txn(txn, state=txn.state.value))
             elif txn.state is State.RELEASING and txn in self._kernel.attempts:  # else its end is queued
                 if is_a(error, LedgerError):
                     raise self._put_off(attempt, error) from error
@@ -99,7 +116,7 @@ class Releases:
         held = self.to_leave(attempt)
         for number, effect in enumerate(held):
             if attempt.run in self._kernel.protocol.fenced:
-                yield from self._wait_for_sender(attempt, effect, in_doubt(effect))
+                yield from self._find_out(attempt, effect)
                 yield from self.stop(attempt, txn, "the run was cancelled", Reason.CANCELLED)
                 raise self._stopped_midway(attempt, txn)
             try:
@@ -130,21 +147,37 @@ class Releases:
                 raise  # it has left, and that could not be recorded; or another goes on with it
             if is_a(error, LedgerError) and not self._kernel.ledger.is_fresh():
                 raise  # whether it may be tried again is not known before the store works
-            yield from self._wait_for_sender(attempt, effect, error)
+            yield from self._wait_for_sender(effect, error)
             yield from self._refused(attempt, txn, effect, error)
 
-    def _wait_for_sender(self, attempt: Attempt, effect: Effect, error: BaseException) -> Program[None]:
+    def _wait_for_sender(self, effect: Effect, error: BaseException) -> Program[None]:
         """Return, unless somebody may still be sending an effect of which nobody knows what became of it.
 
         Raises:
-            InDoubt: so it is (`error`); its transaction keeps what it holds, and is gone on with when that is known.
+            _MayBeUnderWay: so it is.
         """
         if effect.outcome is not Outcome.UNKNOWN:
             return
         silent, told = yield from self._probing.of_sender(effect)
         if silent or told is not UNKNOWN:
-            attempt.adrift = True
-            raise error
+            raise _MayBeUnderWay(error) from error
+
+    def _find_out(self, attempt: Attempt, effect: Effect) -> Program[None]:
+        """Find out whether an effect in doubt has left, without sending it: what stops here depends on that.
+
+        Raises:
+            _MayBeUnderWay: somebody may still be sending it.
+        """
+        if effect.outcome is not Outcome.UNKNOWN:
+            return
+        found = yield from self._probing.ask(effect, current_of(attempt, effect), attempt.retries, final=True)
+        if found is None:
+            effect.outcome = Outcome.QUEUED
+        elif found is UNKNOWN:
+            yield from self._wait_for_sender(effect, in_doubt(effect))
+        else:
+            effect.confirm(found)
+            effect.error = None
 
     def _leave_out(self, attempt: Attempt, effect: Effect) -> Program[None]:
         """Go on without a held effect that failed: it never leaves."""
@@ -161,11 +194,7 @@ class Releases:
     def _refused(self, attempt: Attempt, txn: Txn, effect: Effect, error: BaseException) -> Program[NoReturn]:
         """End what one release has stopped: undo it all when nothing has left, else name what stays."""
         tool = effect.declaration.tool
-        if effect.outcome is Outcome.UNKNOWN:
-            self._kernel.ledger.later(partial(_left, effect.calls))
-            effect.tag = Tag.UNRESOLVED
-            effect.disposed = Disposed(note="nobody can tell whether it left: ask the counterparty")
-        elif _has_left(attempt):
+        if effect.outcome is not Outcome.UNKNOWN and _has_left(attempt):
             effect.tag = Tag.PARTIAL_COMMIT
             effect.disposed = Disposed(note=f"failed for good after another had left: {effect.error}")
         yield from self.stop(attempt, txn, f"{tool}: {message_of(error)}", because=f"{tool}, before it, failed")
@@ -179,7 +208,10 @@ class Releases:
     def stop(
         self, attempt: Attempt, txn: Txn, cause: str, reason: Reason = Reason.REFUSED, *, because: str | None = None
     ) -> Program[None]:
-        """Stop a release midway: undo everything when nothing has left, else drop the rest and name it."""
+        """Stop a release midway: undo everything when nothing has left, else drop the rest and name it.
+
+        What may have left counts as left, and is named.
+        """
         if not _has_left(attempt):
             yield from self._revert(attempt, txn, reason, attempt.records.cause({"cause": cause}))
             return
@@ -188,6 +220,9 @@ class Releases:
             if effect.outcome is Outcome.QUEUED:
                 effect.outcome, effect.tag = Outcome.DROPPED, Tag.PARTIAL_COMMIT
                 effect.disposed = Disposed(note=f"not run: {because or cause}")
+            elif effect.outcome is Outcome.UNKNOWN and effect.tag is None:
+                self._kernel.ledger.later(partial(_left, effect.calls))
+                effect.tag, effect.disposed = Tag.UNRESOLVED, Disposed(note=PERHAPS_LEFT)
         # All of them: what has left may be what could not be recorded.
         yield from self._finish(attempt, txn, held)
 

@@ -56,7 +56,9 @@ class Fences:
         while not txn.finished:
             with self._kernel.local as protocol:
                 ticket = protocol.watch(txn)
-            if txn not in self._kernel.attempts and (silence := (yield from self._kernel.waits.silence(txn))):
+            attempt = self._kernel.attempts.get(txn)
+            left = attempt is None or attempt.adrift
+            if left and (silence := (yield from self._kernel.waits.silence(txn))):
                 # What can be undone is undone; the rest waits until its sender is known to be gone, which may take
                 # long.
                 log.warning(

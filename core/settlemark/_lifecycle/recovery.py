@@ -182,10 +182,9 @@ class Recovery:
         fire(waiting)
 
     def _resume_stopped(self, book: Book, only: str | None) -> list[Attempt]:
-        """Take up work of this process that a failing store had stopped."""
-        found = [
-            attempt for attempt in self._kernel.attempts.values() if attempt.adrift and only in (None, attempt.name)
-        ]
+        """Take up work of this process that a failing store had stopped, unless the program that left it still ends."""
+        left = [a for a in self._kernel.attempts.values() if a.adrift and only in (None, a.name)]
+        found = [a for a in left if not (a.concluding or a in self.ending)]
         for attempt in found:
             attempt.adrift = False
             book.otherwise(partial(setattr, attempt, "adrift", True))

@@ -21,6 +21,7 @@ from tests.rooms.lifecycle import recovery
 from tests.rooms.record import SqlBook
 
 from settlemark import (
+    UNKNOWN,
     InDoubt,
     Injected,
     Refused,
@@ -31,7 +32,7 @@ from settlemark import (
     current_call,
     effect,
 )
-from settlemark.hosting import host_of
+from settlemark.hosting import host_of, run_sync
 from settlemark.ledger import open_ledger
 from settlemark.testing import VirtualClock
 
@@ -508,19 +509,98 @@ def test_people_are_told_what_is_kept_who_fell_silent_at_it_and_until_when(
             tx.read(scope)
 
 
-@pytest.mark.parametrize("at", ["inside the act", "inside an undo"])
-def test_cancelling_the_run_of_a_silent_worker_waits_for_nobody_and_tells_who_it_is(silent, office, at, caplog):
+@pytest.mark.parametrize(
+    ("at", "tool", "state"),
+    [("inside the act", "book", "aborting"), ("inside an undo", "book", "aborting"),
+     ("inside a release", "mail", "releasing")],
+)  # fmt: skip
+def test_cancelling_the_run_of_a_silent_worker_waits_for_nobody_and_tells_who_it_is(
+    silent, office, at, tool, state, caplog
+):
     observer, back = silent(at, elsewhere=True)
     before = list(office.log)
     # Time is virtual, and stands still: a wait would last until the worker comes back.
     observer.cancel("job")
     (told,) = [record.getMessage() for record in caplog.records if "is cancelled, and" in record.getMessage()]
     assert told.startswith("job is cancelled, and kept until nothing more can come of it (")
-    assert "which fell silent, may still be at book: see settlemark waiting" in told
-    assert (office.log, [recorded.state for recorded in observer.transactions()]) == (before, ["aborting"])
+    assert f"which fell silent, may still be at {tool}: see settlemark waiting" in told
+    assert (office.log, [recorded.state for recorded in observer.transactions()]) == (before, [state])
     back()
     ask_all(observer)
     assert untrue(office, observer) == []
+
+
+@pytest.mark.parametrize("elsewhere", [True, False])
+def test_cancelling_the_run_of_who_fell_silent_at_a_release_names_what_may_have_left(
+    silent, office, clocks, monkeypatch, elsewhere
+):
+    monkeypatch.setattr(office, "knows", lambda _verb, _key: UNKNOWN)
+    observer, back = silent("inside a release", elsewhere=elsewhere)
+    observer.cancel("job")
+    assert [recorded.state for recorded in observer.transactions()] == ["releasing"]
+    if elsewhere:
+        watch(observer, clocks[1], QUARANTINE)
+        mails = [e for recorded in observer.transactions() for e in recorded.effects if e.row.tool == "mail"]
+        assert [(e.outcome, e.tag) for e in mails] == [("unknown", "unresolved")]
+        assert [left.key for left in observer.residue()] == [doubt.key for doubt in observer.in_doubt()]
+        assert [left.key for left in observer.residue()] == [mails[0].row.key]
+    back()
+    ask_all(observer)
+    assert untrue(office, observer) == []
+
+
+@pytest.mark.parametrize("when", ["as it is left", "when it was left"])
+def test_what_a_silent_worker_may_be_sending_is_in_the_hands_of_one_program_here_at_a_time(
+    silent, office, monkeypatch, when
+):
+    """Another look finds it between the decision to leave it and the end of the program that decided so."""
+    observer, back = silent("inside a release", elsewhere=True)
+    driver, before = host_of(observer).driver, list(office.log)
+    looks, begun, left = [], threading.Event(), threading.Event()
+    at_it, together = [], []
+
+    def look():
+        run_sync(driver.recovery.take_up())
+        begun.set()
+
+    def looked_at_behind(function):
+        def meanwhile(*given):
+            try:
+                return (yield from function(*given))
+            finally:
+                if not looks:
+                    looks.append(threading.Thread(target=look))
+                    looks[0].start()
+                    assert begun.wait(PATIENCE)
+
+        return meanwhile
+
+    lets = driver.releases._let_leave
+
+    def let_leave(attempt, txn):
+        at_it.append(txn)
+        together.append(len(at_it))
+        if threading.current_thread() in looks:
+            begun.set()
+            assert left.wait(PATIENCE)
+        try:
+            yield from lets(attempt, txn)
+        finally:
+            at_it.remove(txn)
+
+    service, name = (driver.releases, "_wait_for_sender") if when == "as it is left" else (driver.recovery, "_end")
+    monkeypatch.setattr(service, name, looked_at_behind(getattr(service, name)))
+    monkeypatch.setattr(driver.releases, "_let_leave", let_leave)
+    run_sync(driver.recovery.take_up())
+    run_sync(driver.recovery.take_up())
+    left.set()
+    looks[0].join(PATIENCE)
+    assert (office.log, [recorded.state for recorded in observer.transactions()]) == (before, ["releasing"])
+    assert set(together) == {1}
+    back()
+    ask_all(observer)
+    assert untrue(office, observer) == []
+    assert times(office, "mail") == 1
 
 
 @pytest.mark.parametrize("at", ["inside the act", "inside an undo"])
