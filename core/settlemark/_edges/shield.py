@@ -81,7 +81,6 @@ def shielded(function: Callable[_P, _T]) -> Callable[_P, _T]:
 
     @wraps(function)
     def within(*args: _P.args, **kwargs: _P.kwargs) -> _T:
-        refuse_too_deep()
         if not raise_shield():
             return function(*args, **kwargs)
         try:
@@ -92,23 +91,20 @@ def shielded(function: Callable[_P, _T]) -> Callable[_P, _T]:
     return closed(within)
 
 
-def refuse_too_deep() -> None:
-    """Check that the stack has room for the engine's work.
+@closed
+def raise_shield() -> bool:
+    """Defer signals, in the main thread, until a matching `lower_shield`; return whether they are deferred.
 
     Raises:
-        RecursionError: the stack is too deep; nothing was begun.
+        RecursionError: the stack has no room for the engine's work; nothing was begun.
     """
+    global _depth  # noqa: PLW0603 - there is one main thread
     try:
         sys._getframe(sys.getrecursionlimit() - HEADROOM)  # noqa: SLF001 - nothing else tells how deep the stack is
     except ValueError:
-        return
-    raise RecursionError(f"the stack has no room for {HEADROOM} more frames: nothing was run; call from further up")
-
-
-@closed
-def raise_shield() -> bool:
-    """Defer signals, in the main thread, until a matching `lower_shield`; return whether they are deferred."""
-    global _depth  # noqa: PLW0603 - there is one main thread
+        pass
+    else:
+        raise RecursionError(f"the stack has no room for {HEADROOM} more frames: nothing was run; call from further up")
     if threading.get_ident() != _main:
         return False
     for number in _SIGNALS:
@@ -286,7 +282,6 @@ __all__ = [
     "locked",
     "lower_shield",
     "raise_shield",
-    "refuse_too_deep",
     "shielded",
     "unlocked",
 ]

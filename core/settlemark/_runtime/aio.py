@@ -22,7 +22,6 @@ from settlemark._edges.shield import (
     lifted,
     lower_shield,
     raise_shield,
-    refuse_too_deep,
 )
 from settlemark._edges.user_code import (
     Ended,
@@ -71,7 +70,6 @@ async def end_async(program: Program[T], *, after: Collection[asyncio.Future[Any
 
 @closed
 async def _run(program: Program[T], patience: Patience, behind: Callable[[], Program[Any]] | None) -> T:
-    refuse_too_deep()
     up = raise_shield()
     _at_work.add(program)
     try:
