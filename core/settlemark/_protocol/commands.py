@@ -335,7 +335,7 @@ COMMANDS: tuple[type[Command], ...] = tuple(Command.__subclasses__())
 def plain(values: Iterable[Any]) -> tuple[Any, ...]:
     """Return the values that stand for others in a command."""
     return tuple(
-        [value if _kind(value) in _AS_THEY_ARE else _PLAIN.get(_kind(value), _of_a_class)(value) for value in values]
+        [value if (kind := _kind(value)) in _AS_THEY_ARE else _PLAIN.get(kind, _of_a_class)(value) for value in values]
     )
 
 
