@@ -118,10 +118,11 @@ def _charge(qty: object, price: object, where: str) -> Decimal:
 def _add_up(invoice: dict[str, Any] | None, lines: list[dict[str, Any]], invoice_id: str) -> None:
     if invoice is None:
         if lines:
+            stray, *_ = lines
             raise BadRecord(
-                f"InvoiceLine {lines[0]['id']} belongs to no invoice: there is no {invoice_id}; nothing was written",
+                f"InvoiceLine {stray['id']} belongs to no invoice: there is no {invoice_id}; nothing was written",
                 entity="InvoiceLine",
-                record_id=lines[0]["id"],
+                record_id=stray["id"],
             )
         return
     for line in lines:

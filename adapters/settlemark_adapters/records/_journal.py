@@ -121,10 +121,11 @@ def _sides(lines: Sequence[Mapping[str, Any]]) -> Decimal:
 def _add_up(entry: dict[str, Any] | None, lines: list[dict[str, Any]], entry_id: str) -> None:
     if entry is None:
         if lines:
+            stray, *_ = lines
             raise BadRecord(
-                f"JournalLine {lines[0]['id']} belongs to no entry: there is no {entry_id}; nothing was written",
+                f"JournalLine {stray['id']} belongs to no entry: there is no {entry_id}; nothing was written",
                 entity="JournalLine",
-                record_id=lines[0]["id"],
+                record_id=stray["id"],
             )
         return
     if any((line["debit"] > 0) == (line["credit"] > 0) or min(line["debit"], line["credit"]) < 0 for line in lines):

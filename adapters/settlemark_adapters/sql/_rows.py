@@ -303,7 +303,7 @@ class Rows:
             other = link.table.alias()
             pairs = zip(link.columns, link.targets, strict=True)
             linked = sa.and_(*(other.c[mine] == columns[alike(its)] for mine, its in pairs), row.where)
-            if connection.execute(sa.select(sa.literal(1)).select_from(other.join(row.table, linked)).limit(1)).first():
+            if connection.execute(sa.select(sa.true()).select_from(other.join(row.table, linked)).limit(1)).first():
                 raise DatabaseRefused(
                     f"rows of {link.table.name} refer to {row.named} and would change with it"
                     f" ({link.rules[rule].upper()}), which no undo takes back: change those first; nothing was done"

@@ -157,7 +157,7 @@ class Sleep:
     """Let `seconds` pass; a `final` pause, between tries of an undo or release, is not interrupted."""
 
     seconds: float
-    final: bool = False
+    final: bool
 
 
 @dataclass(slots=True)

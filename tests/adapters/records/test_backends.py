@@ -52,6 +52,12 @@ def test_a_backend_is_a_backend(place):
     assert place.at.removeprefix("sqlite:///") in repr(place.open())
 
 
+def test_who_has_seen_nothing_yet_is_shown_the_last_commit_also_where_the_last_seen_would_do(place):
+    place.books().transaction("begin", note("one"))
+    with place.open().view(fresh=False) as view:
+        assert (view.head.number, view.row("data/Note/one.json") is not None) == (1, True)
+
+
 @pytest.mark.parametrize("kind", ["files", "objects"])
 def test_what_a_dead_transaction_has_staged_is_seen_by_nobody_and_swept_when_it_is_old(place_of, kind):
     place = place_of(kind)
@@ -142,6 +148,15 @@ def test_the_projection_is_made_anew_when_the_log_is_another(place_of):
     kept = Path(place.at, "projection.db").read_bytes()
     Path(other.at, "projection.db").write_bytes(kept)  # as from another backup
     assert [each["id"] for each in other.books().query_records("Note")] == ["one", "two"]
+
+
+def test_queries_are_answered_from_where_it_is_said(place_of, tmp_path):
+    place = place_of("files")
+    records = Records(FileBackend(place.at, projection=f"sqlite:///{tmp_path / 'elsewhere.db'}"), entities=[NOTE])
+    records.transaction("begin", note("one"))
+    assert records.query_records("Note") == [{"id": "one", "text": "x"}]
+    assert ((tmp_path / "elsewhere.db").exists(), Path(place.at, "projection.db").exists()) == (True, False)
+    records.backend.close()
 
 
 def test_a_projection_that_cannot_be_read_is_named(place_of):
@@ -367,6 +382,25 @@ def test_an_engine_of_the_users_own_and_a_prefix_do(tmp_path):
     engine.dispose()
 
 
+@pytest.mark.parametrize("schema", [None, "books"])
+def test_tables_that_another_process_has_just_made_are_used(tmp_path, monkeypatch, schema):
+    engine = sa.create_engine(f"sqlite:///{tmp_path}/own.db")
+    sa.event.listen(engine, "connect", lambda raw, _: raw.execute(f"ATTACH '{tmp_path}/books.db' AS books"))
+    made = sa.MetaData.create_all
+
+    def made_by_another(metadata, connection):
+        made(metadata, connection)
+        connection.commit()
+        raise sa.exc.OperationalError("CREATE TABLE", {}, Exception("it exists"))
+
+    monkeypatch.setattr(sa.MetaData, "create_all", made_by_another)
+    records = Records(SqlBackend(engine, schema=schema), entities=[NOTE])
+    records.transaction("begin", note("one"))
+    assert records.query_records("Note") == [{"id": "one", "text": "x"}]
+    assert "records_current" in sa.inspect(engine).get_table_names(schema=schema)
+    engine.dispose()
+
+
 def test_a_server_that_is_gone_is_named_and_one_that_goes_at_the_commit_leaves_a_doubt(private_postgres, tmp_path):
     place = Place("postgres", private_postgres.create_database())
     books = place.books()
@@ -496,6 +530,15 @@ def test_a_branch_that_is_checked_out_is_refused(tmp_path):
     with pytest.raises(StoreError, match="records is checked out in .* choose a branch that nobody works on"):
         GitBackend(tmp_path)
     assert GitBackend(tmp_path, "other").tip() is None
+
+
+def test_where_a_commit_and_no_branch_is_checked_out_any_branch_may_be_written_to(tmp_path):
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=Bob", "-c", "user.email=bob@b.example"]
+    for command in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "begin"], ["checkout", "-q", "--detach"]):
+        subprocess.run([*git, *command], check=True)
+    records = Records(GitBackend(tmp_path), entities=[NOTE])
+    records.transaction("begin", note("one"))
+    assert records.query_records("Note") == [{"id": "one", "text": "x"}]
 
 
 def test_a_directory_within_somebodys_repository_is_no_repository(tmp_path):

@@ -113,6 +113,7 @@ def test_an_invoice_is_for_somebody(customer):
         ([*POSTING, {"account": "x", "debit": 1, "credit": 1}], "lines[3] has debit and credit: give one"),
         ([*POSTING, {"account": "x"}], "lines[3] has neither debit nor credit: give one"),
         ([*POSTING, {"debit": 1}], "lines[3].account is None: name an account"),
+        ([*POSTING, {"account": " ", "debit": 1}], "lines[3].account is ' ': name an account"),
         ([*POSTING, {"account": "x", "debit": -1}], "lines[3].debit is -1: give an amount above zero"),
         ([*POSTING, {"account": "x", "debit": 0.001}], "in whole cents: books do not round"),
         ([*POSTING, {"account": "x", "debit": "1"}], "lines[3].debit is '1': give a number"),

@@ -376,6 +376,26 @@ async def test_a_framework_that_plays_its_journal_again_comes_to_what_was_put_as
     assert office.log == [("mail", "ada"), ("book", "1"), ("post", "bank", "hello")]
 
 
+async def test_what_waits_for_an_answer_since_its_turn_was_split_is_gone_on_with_by_who_begins_again(
+    office, settlement
+):
+    settlement.declare("mail", "irreversible", scope="mail:/{to}", function=office.mail, approve=True)
+    asked, told = [], []
+
+    def ask(gate):
+        asked.append(gate.key)
+        if len(asked) == 1:
+            raise Pause
+        return True
+
+    for _ in range(2):
+        work = AgentRun(settlement, "trip", let_through=(Pause,), park="split").work("clerk")
+        told.append(await office.play(work.turn(office.calls(settlement, BOOK, MAIL)), ask=ask))
+    assert (told[1], office.log) == (["book 1", "mail ada"], [("book", "1"), ("mail", "ada")])
+    assert asked == ["trip/clerk/0#1/1", "trip/clerk/0!1#1/1"]
+    assert (settlement.approvals(), host_of(settlement).protocol.live) == ([], {})
+
+
 async def test_what_was_recorded_without_its_secrets_is_known_again_by_them(office):
     with office.settlement(payloads=Payloads(redact=["text"])) as settlement:
         for issued, told in ((POST, "post bank hello"), (POST, "post bank hello"), (REPHRASED, "post was done before")):

@@ -138,3 +138,15 @@ async def test_the_end_of_one_job_leaves_anothers_and_what_is_at_work_under_its_
         await run_async(AgentRun(settlement, "trip", settle=settle).end())
         assert at_work.state is State.OPEN
     assert office.log == ["car", UNDONE]
+
+
+async def test_the_end_of_a_job_leaves_what_its_run_did_beside_it_to_whoever_began_that(office, tmp_path, settle):
+    """A transaction of one's own may be of the same run: it is none of the job's turns."""
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    before = office.settlement(url)
+    mine = before.transaction("trip/mine", run="trip").__enter__()
+    mine.call(effect("reversible", scope="car:/x", undo=lambda: None)(lambda: office.log.append("car")))
+    before.close()
+    with office.settlement(url) as settlement:
+        await run_async(AgentRun(settlement, "trip", settle=settle).end())
+        assert (office.log, states(settlement)) == (["car"], [State.OPEN])

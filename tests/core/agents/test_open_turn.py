@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from settlemark import Queued, UsageError
-from settlemark.agents import Since, Undone, open_turn, run_sync, since_answered
+from settlemark.agents import Names, Since, Undone, open_turn, run_sync, since_answered
 from settlemark.hosting import host_of
 
 BOOK, MAIL = ("book", {"room": "1"}), ("mail", {"to": "ada"})
@@ -122,6 +122,40 @@ def test_control_flow_puts_aside_what_can_be_gone_on_with_and_undoes_what_nobody
     undone = [] if resumable else [("unbook", "1")]
     assert (turn.suspended, turn.is_undone, office.log) == (resumable, not resumable, [BOOK_ACT, *undone])
     assert states(settlement) == [("trip/step-1", "open" if resumable else "aborted")]
+
+
+class Boom(Exception):
+    """What a framework does not answer its model with: it escapes."""
+
+
+@pytest.mark.parametrize("over_last", [0, 1], ids=["the other is over last", "the failed one is over last"])
+def test_where_nothing_is_undone_an_error_that_escapes_keeps_the_turn_to_be_gone_on_with(
+    settlement, opened, perform, over_last
+):
+    turn, calls = opened(BOOK, MAIL, resumable=True, undoes=False)
+    perform(turn, calls[0])
+    for at in (1 - over_last, over_last):
+        run_sync(turn.leave(calls[at], error=Boom() if at else None))
+    assert (turn.suspended, states(settlement)) == (True, [("trip/step-1", "open")])
+    settlement.cancel("trip")
+
+
+@pytest.mark.parametrize("over_last", [0, 1], ids=["the other is over last", "the failed one is over last"])
+def test_where_failures_do_not_stop_a_turn_an_error_that_escapes_undoes_it(office, opened, perform, over_last, request):
+    settlement = office.settlement(on_failure="continue")
+    request.addfinalizer(settlement.close)
+    turn = run_sync(open_turn(settlement, "trip/step-1", run="trip"))
+    calls = run_sync(turn.place_all(office.calls(settlement, BOOK, MAIL)))
+    perform(turn, calls[0])
+    for at in (1 - over_last, over_last):
+        run_sync(turn.leave(calls[at], error=Boom() if at else None))
+    assert (office.log, states(settlement)) == ([BOOK_ACT, ("unbook", "1")], [("trip/step-1", "aborted")])
+
+
+def test_what_was_split_off_from_one_of_its_turns_is_a_part_of_an_agents_work_and_nothing_else_is():
+    names = Names.of("trip", "clerk")
+    found = ("trip/clerk/7", "trip/clerk/7!1", "trip/clerk/7!1!2", "trip/clerk/mine", "trip/boss/7", "trip/boss/7!1")
+    assert [names.has_part(name) for name in found] == [True, True, True, False, False, False]
 
 
 @pytest.fixture
