@@ -513,7 +513,7 @@ def test_no_text_at_any_inlet_harms_another_and_each_is_refused_in_time_or_store
 NOT_GIVEN = {
     "Affected", "CurrentCall", "Doubt", "Erased", "Failure", "Gate", "Parked", "Residue", "Rewind", "Opening", "Effect",
     "Declaration", "PlacedCall", "Scope", "ScopeTemplate", "Since", "Hold.__init__", "TurnFace.__init__",
-    "Encryption.open", "Encryption.seal",
+    "Encryption.open", "Encryption.seal", "OpenQuestion",
 }  # fmt: skip
 """What settlemark hands out and nobody is asked to make, or what is a name of a resource and refuses for itself."""
 ADDRESS, ELSEWHERE = "scopes", "does not reach the ledger"
@@ -658,6 +658,8 @@ TABLE = {
     "Names.of(work)": names,
     "Names.of_whole(run)": runs,
     "OpenTurn.leave(failed)": ELSEWHERE,
+    "open_questions(keys)": ELSEWHERE,
+    "open_questions(run)": ELSEWHERE,
     "OpenTurn.perform(arguments)": arguments,
     "OpenTurn.perform(because)": rationales,
     "OpenTurn.perform(given)": arguments,
