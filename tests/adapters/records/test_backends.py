@@ -550,9 +550,9 @@ def test_a_directory_within_somebodys_repository_is_no_repository(tmp_path):
 
 @pytest.mark.parametrize("branch", ["-x", "a..b", "a b", "", "x.lock", "x/"])
 def test_a_branch_is_named_as_git_allows(tmp_path, branch):
-    with pytest.raises(StoreError, match="is no name of a branch"):
+    with pytest.raises(StoreError, match="is no name of a branch") as told:
         GitBackend(tmp_path / "books", branch)
-    assert list(tmp_path.iterdir()) == []
+    assert (told.value.store, list(tmp_path.iterdir())) == (branch, [])
 
 
 @pytest.mark.parametrize("author", ["<ada@a.example>", "Ada <a b>", "A<b"])
