@@ -189,7 +189,7 @@ def test_a_shim_or_an_adapter_reads_neither_the_engines_inside_nor_a_private_att
     ("text", "reached"),
     [
         ("host_of(settlement).driver.kernel.look(look)", {("driver", 1), ("kernel", 1)}),
-        ("self.driver.leap()", {("driver", 1)}),
+        ("self.driver.new_epoch()", {("driver", 1)}),
         ("call._inside", {("_inside", 1)}),
         ("x = 1\ngetattr(call, '_inside', None)", {("_inside", 2)}),
         ("getattr(host, 'driver')", {("driver", 1)}),

@@ -9,7 +9,7 @@ A shim stands on `settlemark.agents`; this module is for what is particular to a
 - *Parts of a transaction*: `Turn` (an order that several turns keep), `Part`, `Attempt`; `inside_of(call)` is where in
   them a tool runs.
 - *A person's answer*: `Approver`, `approval_of`, `approve`, `edit`, `reject`; `Park`.
-- *Candidates*: `Choice`, `MARK`, `chosen_in`.
+- *Candidates*: `Choice`, `MARK`, `decisions_on`.
 - *A settlement's workings*: `host_of(settlement)` is its `Host`: the `ledger`, the `tools` (a `Toolbox`), and programs
   that begin transactions and choices. The engine itself (`driver`) is core's alone, which a test checks.
 - *Declarations*: `declare`, `bear`, `declaration_of`, `declared_as`, `Handler`, `EffectName`, `HELD_CLASSES`, `escape`.
@@ -56,7 +56,7 @@ from settlemark._protocol.states import Reason
 from settlemark._report.sentences import account, residue_values
 from settlemark._runtime.aio import Patience, end_async, run_async, to_its_end, uninterrupted
 from settlemark._runtime.call_context import in_event_loop, running_loop
-from settlemark._runtime.choice import MARK, Choice, chosen_in
+from settlemark._runtime.choice import MARK, Choice, decisions_on
 from settlemark._runtime.driver import Driver
 from settlemark._runtime.sync import run_sync
 from settlemark._runtime.threads import in_thread
@@ -95,7 +95,7 @@ __all__ = [
     "approval_of",
     "approve",
     "bear",
-    "chosen_in",
+    "decisions_on",
     "declaration_of",
     "declare",
     "declared_as",

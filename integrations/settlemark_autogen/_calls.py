@@ -15,7 +15,7 @@ from autogen_core.models import LLMMessage
 from autogen_core.tools import ToolResult, ToolSchema, Workbench
 
 from settlemark import Declaration, EffectClass, Settlement, UsageError
-from settlemark.agents import AgentRun, AgentTurn, Call, Declarations, Declared, Work, open_questions
+from settlemark.agents import AgentRun, AgentTurn, Call, Declarations, Declared, Work, not_taken, open_questions
 from settlemark.hosting import Approver, run_async
 from settlemark_autogen._asking import Desk, Waits
 from settlemark_autogen._calling import Calling
@@ -175,9 +175,9 @@ class Calls:
         try:
             given = as_given(tools_of(self.workbench).get(calling.name), arguments)
         except ValueError as error:
-            raise _not_taken(calling.name, arguments, str(error)) from error
+            raise not_taken(calling.name, arguments, str(error)) from error
         if unknown:
-            raise _not_taken(calling.name, arguments, f"it has no {', '.join(map(repr, unknown))}")
+            raise not_taken(calling.name, arguments, f"it has no {', '.join(map(repr, unknown))}")
         return calling.with_arguments(arguments).run, given
 
 
@@ -197,10 +197,6 @@ def _cancelled(name: str) -> ToolResult:
         f"{name} was cancelled: what had happened of its turn was undone, or is on record (settlement.residue())",
         is_error=True,
     )
-
-
-def _not_taken(name: str, arguments: Mapping[str, Any], why: str) -> UsageError:
-    return UsageError(f"{name} does not take {dict(arguments)!r}: {why}; nothing was run", tool=name)
 
 
 def _refuse_to_put_aside(run: str | AgentRun | None) -> None:

@@ -9,8 +9,7 @@ from typing import Any, cast
 from crewai.tools import BaseTool
 from pydantic import ValidationError
 
-from settlemark import UsageError
-from settlemark.agents import Declared
+from settlemark.agents import Declared, not_taken
 from settlemark_crewai._job import Job
 
 MARK = "__settlemark__"
@@ -92,10 +91,10 @@ def edited(tool: BaseTool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     try:
         if not unknown:
             return given_to(tool, arguments)
-        wrong = "; ".join(f"it has no {name!r}" for name in unknown)
+        wrong = [f"it has no {name!r}" for name in unknown]
     except ValidationError as error:
-        wrong = "; ".join(f"{'.'.join(map(str, found['loc']))}: {found['msg']}" for found in error.errors())
-    raise UsageError(f"{tool.name} does not take {dict(arguments)!r}: {wrong}; nothing was run", tool=tool.name)
+        wrong = [f"{'.'.join(map(str, found['loc']))}: {found['msg']}" for found in error.errors()]
+    raise not_taken(tool.name, arguments, *wrong)
 
 
 __all__ = ["MARK", "Mark", "edited", "given_to", "is_crews_own", "mark_of", "same_but_defaults"]

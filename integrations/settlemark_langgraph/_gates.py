@@ -24,7 +24,8 @@ from langgraph.errors import GraphInterrupt
 from langgraph.types import interrupt
 from pydantic import ValidationError
 
-from settlemark import Gate, UsageError
+from settlemark import Gate
+from settlemark.agents import not_taken
 from settlemark.hosting import in_words
 from settlemark_langgraph._arguments import as_given
 from settlemark_langgraph._supersteps.superstep import begun_with_an_answer
@@ -106,16 +107,16 @@ def edited(
     unknown, missing = sorted(arguments.keys() - allowed), sorted(required - arguments.keys())
     if unknown or missing:
         wrong = [f"it has no {name!r}" for name in unknown] + [f"it needs {name!r}" for name in missing]
-        raise _not_taken(tool, arguments, "; ".join(wrong))
+        raise not_taken(tool.name, arguments, *wrong)
     injected = {name: value for name, value in call["args"].items() if name not in own or own[name] is not value}
     made = cast("ToolCall", {**call, "args": {**injected, **arguments}})
     try:
         return made, as_given(tool, made, own=arguments)
     except ValidationError as error:
         wrong = [f"{'.'.join(map(str, found['loc']))}: {found['msg']}" for found in error.errors()]
-        raise _not_taken(tool, arguments, "; ".join(wrong)) from error
+        raise not_taken(tool.name, arguments, *wrong) from error
     except Exception as error:
-        raise _not_taken(tool, arguments, in_words(error)) from error
+        raise not_taken(tool.name, arguments, in_words(error)) from error
 
 
 def _names(tool: BaseTool) -> tuple[set[str], set[str]]:
@@ -124,10 +125,6 @@ def _names(tool: BaseTool) -> tuple[set[str], set[str]]:
     if isinstance(schema, dict):
         return set(schema.get("properties", {})), set(schema.get("required", ()))
     return set(tool.args), set()  # what is missing, the tool's model says
-
-
-def _not_taken(tool: BaseTool, arguments: Mapping[str, Any], why: str) -> UsageError:
-    return UsageError(f"{tool.name} does not take {dict(arguments)!r}: {why}; nothing was run", tool=tool.name)
 
 
 __all__ = ["OWN_QUESTION", "ask", "edited", "is_unasked", "own_questions"]

@@ -10,8 +10,8 @@ from typing import Any
 
 from pydantic_ai import ApprovalRequired, CallDeferred, ModelRetry, ToolFailed
 
-from settlemark import Gate, UsageError
-from settlemark.agents import Caller
+from settlemark import Gate
+from settlemark.agents import Caller, not_taken
 from settlemark.hosting import approve, edit, reject, to_its_end
 from settlemark_pydantic_ai._places import Fate, Place, taken
 
@@ -119,7 +119,7 @@ class Seat:
         place = self._place
         found = None if place.tool is None else taken(place.tool, replace(place.part, args=dict(arguments)))
         if found is None:
-            raise UsageError(f"{place.name} does not take {dict(arguments)!r}; nothing was run", tool=place.name)
+            raise not_taken(place.name, arguments)
         return found
 
 

@@ -32,7 +32,7 @@ class Hand:
         live = list(protocol.live.values())
         kinds = ["begin", "begin", "ask", "ask", "ask", "ask", "ask", "return", "return", "seal", "seal", "decide",
                  "decide", "abort", "undo", "undo", "undo", "release", "finish", "finish", "cancel", "refine",
-                 "withdraw", "takeover", "leap", "advance", "declare", "park", "come back", "split", "split", "tool",
+                 "withdraw", "takeover", "skip", "advance", "declare", "park", "come back", "split", "split", "tool",
                  "unretry", "revert", "unfence", "resume", "tell", "retract"]  # fmt: skip
         kind = random.choice(kinds)
         if kind == "begin" or not live:
@@ -127,8 +127,8 @@ class Hand:
             protocol.tell_time(protocol.time + 1)
         elif kind == "retract":
             protocol.retract(txn.name, txn.attempt)
-        elif kind == "leap" and random.random() < 0.1:
-            protocol.leap(100)
+        elif kind == "skip" and random.random() < 0.1:
+            protocol.skip_epochs(100)
 
     def change(self, tool):
         """Replace a tool, take it away, or give it back."""

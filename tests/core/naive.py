@@ -475,7 +475,7 @@ class Naive:
             raise Refusal("state")
         txn.owner = worker
 
-    def leap(self, count):
+    def skip_epochs(self, count):
         self.epoch += count
 
 

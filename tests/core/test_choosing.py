@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from tests.rooms.runtime import chosen_in
 
 from settlemark import LedgerError, Outcome, Refused, Scope, Settlement, Stale, State, Transaction, UsageError
-from settlemark.hosting import Choice, Part, Reason, chosen_in, host_of, run_sync
+from settlemark.hosting import Choice, Part, Reason, host_of, run_sync
 
 RECORD = "trip/choose"
 

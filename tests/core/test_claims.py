@@ -169,9 +169,9 @@ def test_a_departure_wakes_who_watches_and_nobody_else(stage):
 def test_what_a_turn_tells_its_own_calls_wakes_whoever_else_watches_alone(stage):
     txn = stage.begin("turn")
     sibling, other = stage.protocol.watch(txn, sibling=True), stage.protocol.watch(txn)
-    stage.protocol.nudge(txn, siblings=False)
+    stage.protocol.wake_watchers(txn, siblings=False)
     assert (sibling.fired, other.fired) == (False, True)
-    stage.protocol.nudge(txn)
+    stage.protocol.wake_watchers(txn)
     assert sibling.fired
 
 

@@ -114,7 +114,7 @@ def test_a_call_that_takes_longer_is_handed_over_in_doubt_and_what_came_of_it_is
     found = {row: (state, outcomes) for row, state, outcomes in stand(after)}
     assert found["job"] == (("aborted", ["undone"]) if name == "book" else ("committed", ["confirmed"]))
     assert (after.residue(), after.in_doubt()) == ([], [])
-    assert host_of(after).ledger.read(lambda book: book.ghosts()) == frozenset()
+    assert host_of(after).ledger.read(lambda book: book.zombies()) == frozenset()
 
 
 def test_closing_in_an_event_loop_does_not_wait_for_what_runs_in_it(shared_url, open_settlement):

@@ -50,7 +50,7 @@ WORDS = {
     "own": (c.Own, '"txn":1,"worker":"w"'),
     "bury": (c.Bury, '"worker":"w"'),
     "advance": (c.Advance, '"scope":"cell:/a","epoch":1'),
-    "leap": (c.Leap, '"epochs":1'),
+    "skip_epochs": (c.SkipEpochs, '"epochs":1'),
     "tell_time": (c.TellTime, '"seconds":1'),
 }
 """The words of a shared log, each with the least that was ever written of it."""
@@ -203,7 +203,7 @@ FAULTS = [InternalError("bug"), SettlemarkError("no"), AssertionError("x"), KeyE
 def test_any_other_error_stops_whoever_takes_it_and_says_where_and_what_to_do(kind, error):
     protocol, command = after(kind)
     raising(protocol, kind, error)
-    time, first = protocol.time, c.Leap(1) if kind is not c.Leap else c.TellTime(protocol.time)
+    time, first = protocol.time, c.SkipEpochs(1) if kind is not c.SkipEpochs else c.TellTime(protocol.time)
     with pytest.raises(InternalError) as stopped:
         replay(protocol, [first, command, c.TellTime(time + 1)], 9)
     said = str(stopped.value)

@@ -569,6 +569,6 @@ def test_what_was_asked_when_its_process_died_never_ran_and_nobody_is_in_doubt(t
     died = subprocess.run([sys.executable, "-c", DIES_WHILE_IT_ASKS, url], check=False)
     assert died.returncode == 7
     with Settlement(url) as later:
-        assert later.recover(keep_open=0).undone in ([], ["trip"])  # or the tender was faster
+        assert later.recover(keep_open=0).undone in ([], ["trip"])  # or the maintenance was faster
         assert recorded(later, "trip") == [("aborted", [("pay", "dropped", "clean")])]
         assert later.residue() == later.in_doubt() == []

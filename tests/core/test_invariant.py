@@ -405,10 +405,10 @@ def test_what_a_killed_process_was_at_has_its_lease_and_then_whoever_takes_it_up
 # ---- what has no program is seen, in this process and by any other
 
 
-def without_tender(url):
+def without_maintenance(url):
     settlement = Settlement(url)
-    if host_of(settlement)._tender is not None:
-        host_of(settlement)._tender.stop()
+    if host_of(settlement)._maintenance is not None:
+        host_of(settlement)._maintenance.stop()
     return settlement
 
 
@@ -448,13 +448,14 @@ def any_url(request, tmp_path):
 
 @pytest.mark.parametrize("state", [State.SEALED, State.RELEASING, State.ABORTING])
 def test_a_transaction_at_which_no_program_is_is_stranded_and_no_longer_when_somebody_tends_it(any_url, state):
-    settlement = without_tender(any_url)
+    settlement = without_maintenance(any_url)
     txn = moved_to(settlement, state)
 
     assert host_of(settlement).driver.ages.stranded() == [f"trip/book is {state}"]
 
-    host_of(settlement).driver.kernel.attempts[txn].adrift = True  # as its own end would have it
-    tended = host_of(settlement).driver.kernel.wake_tender is not None  # in memory nobody does, but who asks to recover
+    host_of(settlement).driver.kernel.attempts[txn].handed_over = True  # as its own end would have it
+    # In memory no thread goes on with it, but who asks to recover does.
+    tended = host_of(settlement).driver.kernel.wake_maintenance is not None
     assert host_of(settlement).driver.ages.stranded() == ([] if tended else [f"trip/book is {state}"])
     settlement.recover()
     assert host_of(settlement).protocol.live == {}
@@ -463,7 +464,7 @@ def test_a_transaction_at_which_no_program_is_is_stranded_and_no_longer_when_som
 
 @pytest.mark.parametrize("state", [State.OPEN, State.SEALED, State.RELEASING, State.ABORTING])
 def test_doctor_names_what_a_process_that_is_gone_has_left_with_its_scope_and_what_to_do(shared_url, state):
-    settlement = without_tender(shared_url)
+    settlement = without_maintenance(shared_url)
     moved_to(settlement, state)
     assert found_by_doctor(shared_url) == []  # its process is alive
     host_of(settlement).ledger.now(lambda protocol, _book: protocol.bury(host_of(settlement).ledger.worker))
@@ -477,7 +478,7 @@ def test_doctor_names_what_a_process_that_is_gone_has_left_with_its_scope_and_wh
 
 
 def test_doctor_says_who_is_asked_about_what_was_put_aside_and_how_to_answer(shared_url):
-    settlement = without_tender(shared_url)
+    settlement = without_maintenance(shared_url)
     with settlement.transaction("trip/sign", park="keep") as tx:
         tx.call(sign, what="lease")
     (asked,) = settlement.approvals()
@@ -492,7 +493,7 @@ def test_doctor_says_who_is_asked_about_what_was_put_aside_and_how_to_answer(sha
 
 
 def test_doctor_says_that_a_framework_is_to_come_back_to_what_was_put_aside(shared_url):
-    settlement = without_tender(shared_url)
+    settlement = without_maintenance(shared_url)
     tx = settlement.transaction("trip/book").__enter__()
     tx.call(reserve, hotel="Ada")
     host_of(settlement).ledger.now(lambda protocol, _book: protocol.park(tx._attempt.live, parked=True))
@@ -505,7 +506,7 @@ def test_doctor_says_that_a_framework_is_to_come_back_to_what_was_put_aside(shar
 
 
 def test_doctor_says_how_many_wait_for_what_nobody_ends(shared_url):
-    settlement = without_tender(shared_url)
+    settlement = without_maintenance(shared_url)
     first = settlement.transaction("first").__enter__()
     first.call(send, to="bee")
     second = settlement.transaction("second", wait=0).__enter__()
@@ -521,7 +522,7 @@ def test_doctor_says_how_many_wait_for_what_nobody_ends(shared_url):
 
 
 def test_who_ends_each_is_a_value_that_programs_can_read(shared_url):
-    settlement = without_tender(shared_url)
+    settlement = without_maintenance(shared_url)
     alive = settlement.transaction("alive").__enter__()
     alive.call(reserve, hotel="a")
     parked = settlement.transaction("parked").__enter__()

@@ -302,10 +302,10 @@ def test_a_look_reads_the_image_and_the_log_behind_it_as_of_one_moment(kind, req
 
 def cut(ledger):
     """Write an image, behind which the log is cut, with an entry before it and one more behind it."""
-    ledger.now(lambda protocol, _book: protocol.leap(1))
+    ledger.now(lambda protocol, _book: protocol.skip_epochs(1))
     ledger.replica._imaged = -(10**9)
     ledger.now(lambda _protocol, _book: None)
-    ledger.now(lambda protocol, _book: protocol.leap(1))
+    ledger.now(lambda protocol, _book: protocol.skip_epochs(1))
 
 
 # ---- what a store refuses for the moment

@@ -19,7 +19,7 @@ from tests.rooms.protocol import Mode
 import settlemark
 from settlemark import Outcome, Scope, State, Tag
 from settlemark.ledger import RecordedEffect, RecordedTransaction
-from settlemark.ledger._lease import Lease, Row, StoreTime, Watch, at_work_on, bury, haunted
+from settlemark.ledger._lease import Lease, Row, StoreTime, Watch, at_work_on, bury, held_by_zombies
 from settlemark.testing import VirtualClock
 
 LEASE = 30.0
@@ -83,11 +83,11 @@ def test_a_quarantine_is_added_up_from_what_each_has_watched_and_no_second_count
     assert (watch.watched(noted), other.watched(noted)) == (200.0, 200.0)
     noted = row(buried=True, watched=200.0)  # as one of them has told
     assert (watch.watched(noted), other.watched(noted)) == (200.0, 200.0)
-    assert not watch.is_laid(noted)
+    assert not watch.cannot_send(noted)
     look(watch, clock, 90, noted)
-    assert (watch.watched(noted), watch.is_laid(noted)) == (290.0, False)
+    assert (watch.watched(noted), watch.cannot_send(noted)) == (290.0, False)
     look(watch, clock, 10, noted)
-    assert watch.is_laid(noted)
+    assert watch.cannot_send(noted)
 
 
 def test_how_long_one_stood_still_before_it_was_buried_counts_for_no_quarantine(watch, clock):
@@ -207,9 +207,9 @@ def test_a_watch_that_goes_by_what_time_it_is_buries_who_is_healthy_after_an_out
 def test_one_elsewhere_may_be_sending_until_its_quarantine_has_been_watched(watch, clock):
     watch.look([row(buried=True)])
     look(watch, clock, 290, row(buried=True))
-    assert not watch.is_laid(row(buried=True))
+    assert not watch.cannot_send(row(buried=True))
     look(watch, clock, 10, row(buried=True))
-    assert watch.is_laid(row(buried=True))
+    assert watch.cannot_send(row(buried=True))
     assert not watch.is_to_bury(row(buried=True))
 
 
@@ -217,17 +217,17 @@ def test_its_quarantine_begins_when_it_is_buried_and_anew_after_a_gap(watch, clo
     watch.look([row()])
     look(watch, clock, 290, row())
     look(watch, clock, 20, row(buried=True))
-    assert not watch.is_laid(row(buried=True))
+    assert not watch.cannot_send(row(buried=True))
     clock.advance(1_000)
     watch.look([row(buried=True)])
-    assert not watch.is_laid(row(buried=True))
+    assert not watch.cannot_send(row(buried=True))
 
 
 def test_one_of_this_host_may_be_sending_for_as_long_as_its_process_is_there(watch, clock):
     mine = row(worker=_workers.worker_name(), buried=True)
     watch.look([mine])
     look(watch, clock, 10_000, mine)
-    assert not watch.is_laid(mine)
+    assert not watch.cannot_send(mine)
 
 
 def test_looks_that_lie_half_a_period_apart_still_prove_it(watch, clock):
@@ -273,8 +273,8 @@ def test_one_that_is_not_buried_is_not_laid_though_its_process_has_ended_or_it_w
     gone = f"{_workers._host()}:999999999:1:t"
     watch.look([row(worker=gone), row()])
     look(watch, clock, 1_000, row(worker=gone), row())
-    assert (watch.is_laid(row(worker=gone)), watch.is_laid(row())) == (False, False)
-    assert watch.is_laid(row(worker=gone, buried=True))
+    assert (watch.cannot_send(row(worker=gone)), watch.cannot_send(row())) == (False, False)
+    assert watch.cannot_send(row(worker=gone, buried=True))
     assert not watch.is_to_bury(row(worker=gone, buried=True))
 
 
@@ -321,31 +321,31 @@ def test_what_its_worker_may_be_at_is_what_the_record_has_no_end_of_and_what_com
     ],
 )  # fmt: skip
 def test_what_a_ghost_may_be_at_keeps_its_scopes_and_what_others_sent_does_not(state, out):
-    assert positions(haunted(of_every_kind("ghost"), state, {"ghost"})) == out
-    assert haunted(of_every_kind("other"), state, {"ghost"}) == []
-    assert haunted(of_every_kind(), state, {"ghost"}) == []
+    assert positions(held_by_zombies(of_every_kind("zombie"), state, {"zombie"})) == out
+    assert held_by_zombies(of_every_kind("other"), state, {"zombie"}) == []
+    assert held_by_zombies(of_every_kind(), state, {"zombie"}) == []
 
 
 class Record:
     """What a burial asks of the record, and tells it."""
 
-    def __init__(self, *effects, ghosts=("ghost",), attempt=1):
+    def __init__(self, *effects, zombies=("zombie",), attempt=1):
         self.told = []
-        self._ghosts = frozenset(ghosts)
+        self._zombies = frozenset(zombies)
         self._recorded = RecordedTransaction(opened(attempt=attempt), State.OPEN, 1, effects=list(effects))
 
-    def ghosts(self):
-        return self._ghosts
+    def zombies(self):
+        return self._zombies
 
     def load(self, name):
         return self._recorded if name == "trip" else None
 
-    def may_come(self, keys, sender):
+    def set_sender(self, keys, sender):
         self.told.append((list(keys), sender))
 
 
 def test_of_a_ghost_it_is_told_what_it_may_be_sending_and_what_it_sends_no_more(stage):
-    txn, unrecorded = stage.begin("trip", owner="ghost"), stage.begin("tour", owner="ghost")
+    txn, unrecorded = stage.begin("trip", owner="zombie"), stage.begin("tour", owner="zombie")
     other = stage.begin("other", owner="alive")
     for place, scope in enumerate(("room:/a", "room:/b")):
         call = stage.protocol.request(txn, Scope.parse(scope), Mode.EAGER, place)
@@ -353,21 +353,21 @@ def test_of_a_ghost_it_is_told_what_it_may_be_sending_and_what_it_sends_no_more(
     stage.protocol.acted(call, happened=True)
     book = Record(
         RecordedEffect(intent(position=0), Outcome.CONFIRMED),  # it is being taken back
-        RecordedEffect(intent(position=1), Outcome.CONFIRMED, sender="ghost"),
+        RecordedEffect(intent(position=1), Outcome.CONFIRMED, sender="zombie"),
         RecordedEffect(intent(position=3), Outcome.INTENDED),
         RecordedEffect(intent(position=2), Outcome.INTENDED, sender="elder"),
-        ghosts=("ghost", "elder"),
+        zombies=("zombie", "elder"),
     )
-    bury(stage.protocol, book, "ghost")
-    assert book.told == [(["trip#1/0", "trip#1/3"], "ghost"), (["trip#1/1"], None)]
+    bury(stage.protocol, book, "zombie")
+    assert book.told == [(["trip#1/0", "trip#1/3"], "zombie"), (["trip#1/1"], None)]
     assert (txn.owner, unrecorded.owner, other.owner) == ("", "", "alive")
 
 
-@pytest.mark.parametrize("record", [{"ghosts": ()}, {"attempt": 2}], ids=["one that has ended", "another attempt"])
+@pytest.mark.parametrize("record", [{"zombies": ()}, {"attempt": 2}], ids=["one that has ended", "another attempt"])
 def test_of_one_that_sends_nothing_of_it_any_more_nothing_is_told(stage, record):
-    txn = stage.begin("trip", owner="ghost")
+    txn = stage.begin("trip", owner="zombie")
     book = Record(RecordedEffect(intent(), Outcome.INTENDED), **record)
-    bury(stage.protocol, book, "ghost")
+    bury(stage.protocol, book, "zombie")
     assert (book.told, txn.owner) == ([], "")
 
 
@@ -514,7 +514,7 @@ def test_a_lease_that_another_thread_loses_while_its_age_is_asked_for_is_old_or_
 SOURCES = Path(settlemark.__file__).parent
 CLOCKS = re.compile(r"time\.(?:time|monotonic|clock_gettime|time_ns|monotonic_ns|perf_counter)\b|datetime\.now")
 DEATHS = re.compile(
-    r"settlemark\.ledger\._workers import|\.bury\(|\.haunt\(|lease_until_seconds|buried_at_seconds|\blease_left\b"
+    r"settlemark\.ledger\._workers import|\.bury\(|\.mark_zombie\(|lease_until_seconds|buried_at_seconds|\blease_left\b"
 )
 
 READ_BY = {

@@ -317,7 +317,7 @@ def test_what_is_to_be_done_later_is_done_before_anything_after_it(ledger, after
     epoch = ledger.protocol.next_epoch
 
     def bump(protocol, book):
-        book.write([outcome(result=str(protocol.leap(1)))])
+        book.write([outcome(result=str(protocol.skip_epochs(1)))])
 
     for _ in range(5):
         ledger.later(bump)
@@ -351,7 +351,7 @@ def test_steps_of_many_threads_are_each_taken_once(ledger):
 
     def work():
         for number in range(25):
-            step = lambda protocol, _book: firsts.append(protocol.leap(1))  # noqa: E731 - the same step three ways
+            step = lambda protocol, _book: firsts.append(protocol.skip_epochs(1))  # noqa: E731 - the same step three ways
             if number % 3 == 0:
                 ledger.later(step)
             elif number % 3 == 1:
@@ -536,7 +536,7 @@ def test_what_is_to_be_done_later_waits_until_the_store_works_again_and_keeps_it
     firsts, done, first = [], threading.Event(), ledger.protocol.next_epoch
 
     def bump(protocol, book):
-        epoch = protocol.leap(1)
+        epoch = protocol.skip_epochs(1)
         book.write([outcome(result=str(epoch))])
         return lambda: firsts.append(epoch)
 
@@ -556,10 +556,10 @@ def test_a_step_whose_commit_was_made_and_not_acknowledged_is_taken_once(url, op
     meddle("after", "COMMIT", fail)
     told = []
     if how == "later":
-        ledger.later(lambda protocol, _book: protocol.leap(1))
+        ledger.later(lambda protocol, _book: protocol.skip_epochs(1))
     else:
         try:
-            ledger.now(lambda protocol, _book: protocol.leap(1))
+            ledger.now(lambda protocol, _book: protocol.skip_epochs(1))
         except LedgerError as error:
             told.append(error)
     while left:
@@ -707,7 +707,7 @@ def test_steps_of_two_ledgers_at_once_are_taken_in_one_order(url, opening):
 
     def work(ledger, given):
         for _ in range(40):
-            given.append(ledger.now(lambda protocol, _book: protocol.leap(1)))
+            given.append(ledger.now(lambda protocol, _book: protocol.skip_epochs(1)))
 
     first = ledgers[1].protocol.next_epoch
     threads = [threading.Thread(target=work, args=pair) for pair in zip(ledgers, firsts, strict=True)]
@@ -741,7 +741,7 @@ def test_epochs_are_given_once_whoever_opens_the_store_and_how_often(url, openin
     for _ in range(3):
         ledgers = [opening(url), opening(url)]
         for count, ledger in ((10, ledgers[0]), (1, ledgers[1]), (5, ledgers[0])):
-            first = ledger.now(lambda protocol, _book, count=count: protocol.leap(count))
+            first = ledger.now(lambda protocol, _book, count=count: protocol.skip_epochs(count))
             given += range(first, first + count)
             given.append(ledger.now(beginning(f"t{len(given)}")).epoch)
         for ledger in ledgers:

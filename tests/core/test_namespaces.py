@@ -133,11 +133,11 @@ def test_what_an_ended_process_left_is_taken_up_in_its_own(url, two, book, log, 
     tx = acme.transaction("trip").__enter__()
     tx.call(book, room="a")
     acme.close()
-    host_of(bolt)._tender.stop()
+    host_of(bolt)._maintenance.stop()
     assert not bolt.recover(keep_open=0)
     assert log == [("book", "a")]
     again = open_settlement(url, namespace="acme")
-    host_of(again)._tender.stop()
+    host_of(again)._maintenance.stop()
     assert again.recover(keep_open=0).undone == ["trip"]
     assert log == [("book", "a"), ("cancel", "a")]
 
@@ -165,7 +165,7 @@ def test_nothing_that_one_does_moves_anything_of_the_other(url, two, book, monke
     with bolt.transaction("trip") as tx:
         tx.call(print_page, number=1)
     bolt.cancel("job")
-    host_of(bolt)._tender.stop()
+    host_of(bolt)._maintenance.stop()
     state, before = image(host_of(bolt).protocol), theirs(url, "bolt")
     for number in range(10):
         with suppress(Boom), acme.transaction(f"trip/{number}") as tx:

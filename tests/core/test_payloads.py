@@ -10,7 +10,7 @@ import sys
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
-from tests.rooms.ledger import gated
+from tests.rooms.ledger import storable
 from tests.rooms.model import decode, encode, encode_result, fingerprint
 from tests.rooms.payloads import DISCARDED, Damaged, Outdated, Redaction, Sealed
 
@@ -464,7 +464,7 @@ def test_what_is_packed_already_is_sealed_no_second_time_and_brings_its_contents
 @pytest.mark.parametrize("result", ['"\ud83d"', '"nul \0"'])
 def test_a_result_that_no_store_can_hold_is_told_in_plain_letters_and_its_outcome_is_kept(result):
     change = OutcomeChange("trip#1/0", Outcome.CONFIRMED, result, None, None, None, 2.0)
-    (kept,) = gated([change])
+    (kept,) = storable([change])
     assert kept == change._replace(result=kept.result)
     assert list(decode(kept.result)) == ["$repr"]
     assert kept.result.encode().isascii()

@@ -17,11 +17,11 @@ from settlemark.hosting import Protocol, Reason
 
 MOVES = {
     "abort", "acted", "admit", "advance", "apply", "begin", "bury", "cancel", "decide", "declare", "finish",
-    "finish_abort", "leap", "own", "park", "phantom", "rebind", "refine", "refuse_changed", "refuse_stale",
+    "finish_abort", "skip_epochs", "own", "park", "phantom", "rebind", "refine", "refuse_changed", "refuse_stale",
     "reinstate", "released", "resumed", "retract", "revert", "revoke", "seal", "split", "tell_time", "undone",
     "unfence", "unhold", "unretry", "withdraw",
 }  # fmt: skip
-TICKETS = {"nudge", "take_aborted", "take_woken", "unwatch", "watch"}
+TICKETS = {"wake_watchers", "take_aborted", "take_woken", "unwatch", "watch"}
 """Who is told of what has moved: no decision depends on it."""
 
 QUERIES = {

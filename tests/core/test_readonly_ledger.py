@@ -110,7 +110,7 @@ def fence(protocol, book):
         lambda ledger: ledger.now(fence),
         lambda ledger: ledger.submit(fence, durable=True).result(),
         lambda ledger: ledger.read(lambda book: book.write([Fence("trip-1", 1.0)])),
-        lambda ledger: ledger.read(lambda book: book.strike_off(["somebody"])),
+        lambda ledger: ledger.read(lambda book: book.remove_workers(["somebody"])),
     ],
     ids=["now", "submit", "a query that writes", "a query that strikes off"],
 )

@@ -109,7 +109,7 @@ def left_open(settlement, name, call):
 
 def recovered(settlement):
     """End what was left, in this thread alone, and return what was done."""
-    host_of(settlement)._tender.stop()
+    host_of(settlement)._maintenance.stop()
     return settlement.recover(keep_open=0)
 
 

@@ -427,7 +427,7 @@ def test_undoing_puts_an_abort_off_where_an_effect_cannot_be_taken_back_yet(kern
     one = acted(kernel, attempt, book, room="a")
     run_sync(Undoing(kernel, Probing(kernel), Freshness(kernel), At_once(), others).abort(attempt, Reason.FAILED))
     assert [heard[:3] for heard in others.heard] == [("undo_one", attempt, one)]
-    assert (attempt.adrift, attempt.live.state, log) == (True, State.ABORTING, [("book", "a")])
+    assert (attempt.handed_over, attempt.live.state, log) == (True, State.ABORTING, [("book", "a")])
 
 
 def test_an_effect_is_taken_back_and_on_record_so_before_the_protocol_lets_others_at_its_scope(

@@ -317,7 +317,7 @@ class Workers(RuleBasedStateMachine):
         new = self.ledgers[worker % len(self.ledgers)] = old.newcomer()
         self.note_entries()
         old.hand_over()
-        self.history.append(("leap", EPOCHS))
+        self.history.append(("skip_epochs", EPOCHS))
         new.join()
         self.note_entries()
 
@@ -496,7 +496,7 @@ def test_who_was_buried_behind_an_image_can_move_nothing_more(two):
     second.now(lambda protocol, _book: protocol.bury(gone))
     second.now(lambda protocol, _book: protocol.own(protocol.named["trip"], second.worker))
     cut(second)
-    second.now(lambda protocol, _book: protocol.leap(1))
+    second.now(lambda protocol, _book: protocol.skip_epochs(1))
     first.look()
     assert (txn.state, txn.reason) == (State.ABORTED, Reason.LEASE)
     assert first.protocol.named["trip"] is not txn
@@ -509,7 +509,7 @@ def test_who_was_wounded_behind_an_image_is_told_to_conclude_it(two):
     first.now(lambda protocol, _book: protocol.acted(call, happened=True))
     second.now(lambda protocol, _book: protocol.abort(protocol.named["trip"], Reason.WOUNDED))
     cut(second)
-    second.now(lambda protocol, _book: protocol.leap(1))
+    second.now(lambda protocol, _book: protocol.skip_epochs(1))
     first.look()
     assert txn.state is State.ABORTING
     assert first.protocol.take_aborted() == [txn]

@@ -274,8 +274,8 @@ def throw_away(url, tmp_path, monkeypatch, world):
         here = url if url == "memory:" else f"sqlite:///{tmp_path}/{after}.db"
         settlement = Settlement(here, retries=Retries(first=0, most=0), wait=5)
         host_of(settlement).driver.probing.on_doubt = None
-        if (tender := host_of(settlement)._tender) is not None:
-            tender.stop()  # it would go on with an abort beside who is thrown away, and between two looks
+        if (maintenance := host_of(settlement)._maintenance) is not None:
+            maintenance.stop()  # it would go on with an abort beside who is thrown away, and between two looks
         asks.before = []
 
         def look():

@@ -458,7 +458,11 @@ def test_who_stands_in_line_in_vain_goes_ahead_and_may_still_find_that_it_need_n
         seen.append((clock.monotonic(), tx.read("cell:/1", cell.look)))
         if len(seen) == 1:
             tx.call(cell.staged, value=3)
-            run_sync(host_of(settlement).driver.undoing.doom(attempt, Reason.STALE, scope=Scope.parse("cell:/1")))
+            run_sync(
+                host_of(settlement).driver.undoing.abort_within_call(
+                    attempt, Reason.STALE, scope=Scope.parse("cell:/1")
+                )
+            )
             tx.read("cell:/1")
         return "it need not"
 

@@ -74,7 +74,7 @@ ROOMS = (
         " _report/approval_rejected_on_replay.py _report/verdicts.py _api/hold.py _api/operators.py _api/who_waits.py"
         " _edges/user_code.py _edges/on_drop.py _edges/shield.py _model/disposition.py",
         "test_disposition.py test_frameworks_turn.py test_asked_again.py test_thrown_away.py"
-        " test_bodies.py test_leaving.py test_suspended.py test_tending.py test_transaction.py test_abort.py"
+        " test_bodies.py test_leaving.py test_suspended.py test_maintenance.py test_transaction.py test_abort.py"
         " test_sequencer.py test_failing.py test_acting_again.py test_tool_registry.py test_check.py test_verdicts.py"
         " test_unknown.py test_release.py test_leaving_last.py test_undo_faults.py test_holding.py test_fence.py"
         " test_gates.py test_answers.py test_parking.py test_orphans.py test_coming_back.py test_resolving.py"

@@ -8,9 +8,9 @@ from settlemark.ledger._acts import Acts
 from settlemark.ledger._age import Age
 from settlemark.ledger._contract import SCHEMA_VERSION, Change, Page, Said, Step, T, Waited
 from settlemark.ledger._failures import explain
-from settlemark.ledger._gate import gated
 from settlemark.ledger._lease import QUARANTINE_SECONDS, Lease, Watch, bury
 from settlemark.ledger._limits import LateError, Limit
+from settlemark.ledger._storable import storable
 from settlemark.ledger._urls import withhold, without_secrets
 from settlemark.ledger._workers import is_gone, process
 
@@ -34,9 +34,9 @@ __all__ = [
     "bury",
     "explain",
     "failures",
-    "gated",
     "is_gone",
     "process",
+    "storable",
     "withhold",
     "without_secrets",
 ]

@@ -43,7 +43,7 @@ from settlemark._protocol.index import Position
 from settlemark._protocol.protocol import Protocol
 from settlemark._protocol.refusals import rewound
 from settlemark._report.verdicts import Verdict, is_rewound
-from settlemark._runtime.background import Prober, Tender, Watch
+from settlemark._runtime.background import Maintenance, Prober, Watch
 from settlemark._runtime.choice import Choice, chosen_in, is_left
 from settlemark._runtime.driver import Driver
 from settlemark._runtime.retention import DAY, Pruner
@@ -112,18 +112,18 @@ class Host:
         if payloads.encrypt is not None:
             redact_logs_for(self)
         self._historian = None if settings.history is None else self._recording(settings.history)
-        self._begin_to_tend()
+        self._start_maintenance()
 
-    def _begin_to_tend(self) -> None:
+    def _start_maintenance(self) -> None:
         """Start the background threads; each ends with the host, but not in a forked child."""
         here, settings = Origin(), self.settings
-        self._tender: Tender | None = None
+        self._maintenance: Maintenance | None = None
         if not self.ledger.immediate:
-            self._tender = Tender(self.driver, every=settings.lease / 3)
-            self.ledger.watch_aborts(self._tender.tell)
-            self.driver.kernel.wake_tender = self._tender.tell
-            self._tender.start()
-            weakref.finalize(self, here.guarded(self._tender.tell))
+            self._maintenance = Maintenance(self.driver, every=settings.lease / 3)
+            self.ledger.watch_aborts(self._maintenance.tell)
+            self.driver.kernel.wake_maintenance = self._maintenance.tell
+            self._maintenance.start()
+            weakref.finalize(self, here.guarded(self._maintenance.tell))
         self._pruner: Pruner | None = None
         if settings.payloads.retention is not None:
             older_than = settings.payloads.retention * DAY
@@ -277,7 +277,7 @@ class Host:
             if epoch is not None:
                 self._supersteps.move_to_end(superstep)
                 return epoch
-        fresh: int = yield from self.driver.leap()
+        fresh: int = yield from self.driver.new_epoch()
         with self.driver.kernel.local:
             epoch = self._supersteps.setdefault(superstep, fresh)
             if len(self._supersteps) > SUPERSTEPS:
@@ -331,9 +331,9 @@ class Host:
 
     def remember_loop(self) -> None:
         """Remember the caller's event loop: handlers without a waiting caller run there."""
-        for tender in (self._tender, self._prober, self._watch):
-            if tender is not None:
-                tender.loop = weakref.ref(asyncio.get_running_loop())
+        for maintenance in (self._maintenance, self._prober, self._watch):
+            if maintenance is not None:
+                maintenance.loop = weakref.ref(asyncio.get_running_loop())
 
     def tell_once(self, topic: str, text: str) -> None:
         """Log a warning the first time a topic comes up."""
@@ -345,7 +345,7 @@ class Host:
             return
         self.ledger.acts.wait(self.patience)
         self.ledger.expect_end()
-        for thread in (self._prober, self._watch, self._pruner, self._tender):
+        for thread in (self._prober, self._watch, self._pruner, self._maintenance):
             if thread is not None:
                 thread.stop()
         self.ledger.close()

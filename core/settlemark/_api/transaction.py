@@ -156,7 +156,7 @@ class _Face:
     def _aborting(self, reason: str) -> Program[None]:
         if self.joined:
             # The call it was begun in still runs: its effects are undone when the call returns.
-            yield from self._host.driver.undoing.doom(self._attempt, Reason.FAILED, cause=reason)
+            yield from self._host.driver.undoing.abort_within_call(self._attempt, Reason.FAILED, cause=reason)
             return
         # One that is releasing is waited for: its releaser may still undo it.
         yield from self._host.driver.undoing.abort(self._attempt, Reason.FAILED, cause=reason)

@@ -18,7 +18,7 @@ from settlemark._protocol.states import State
 from settlemark._report.questions import Question, questions
 from settlemark._report.sentences import short
 from settlemark.ledger._contract import Ledger, RecordedTransaction
-from settlemark.ledger._lease import haunted
+from settlemark.ledger._lease import held_by_zombies
 from settlemark.ledger._replica.looking import Look, Worker, looking
 from settlemark.ledger._workers import process
 
@@ -168,12 +168,12 @@ def found(look: Look) -> tuple[list[Standing], float]:
     asked: dict[tuple[str, int], list[Question]] = {}
     for one in questions(protocol, look.book):
         asked.setdefault((one.transaction, one.attempt), []).append(one)
-    ghosts = {worker.name for worker in workers.values() if worker.buried and not worker.ended}
+    zombies = {worker.name for worker in workers.values() if worker.buried and not worker.ended}
     stand: list[Standing] = []
     for txn in sorted(protocol.live.values(), key=lambda txn: txn.position):
         recorded = rows.pop((txn.name, txn.attempt), None)
         mine = tuple(asked.get((txn.name, txn.attempt), ()))
-        stands = _standing(protocol, txn, recorded, workers.get(txn.owner), ghosts)
+        stands = _standing(protocol, txn, recorded, workers.get(txn.owner), zombies)
         stand.append(replace(stands, asked=mine, kept=_kept(txn, recorded, workers)))
     for recorded in rows.values():
         row = recorded.row
@@ -201,7 +201,7 @@ def found(look: Look) -> tuple[list[Standing], float]:
 
 
 def _standing(
-    protocol: Protocol, txn: Txn, recorded: RecordedTransaction | None, worker: Worker | None, ghosts: Collection[str]
+    protocol: Protocol, txn: Txn, recorded: RecordedTransaction | None, worker: Worker | None, zombies: Collection[str]
 ) -> Standing:
     begun = recorded.row.at if recorded is not None else txn.since or None
     waits = tuple(
@@ -220,17 +220,17 @@ def _standing(
         None if worker is None else worker.lease_left,
         tuple(hold.scope.text for hold in txn.holds.values()),
         waits,
-        silent=any(effect.sender in ghosts for effect in (() if recorded is None else recorded.effects)),
+        silent=any(effect.sender in zombies for effect in (() if recorded is None else recorded.effects)),
     )
 
 
 def _kept(txn: Txn, recorded: RecordedTransaction | None, workers: dict[str, Worker]) -> tuple[Silent, ...]:
-    ghosts = frozenset(name for name, worker in workers.items() if worker.buried and not worker.ended)
-    if recorded is None or not ghosts:
+    zombies = frozenset(name for name, worker in workers.items() if worker.buried and not worker.ended)
+    if recorded is None or not zombies:
         return ()
     return tuple(
         Silent(e.row.tool, e.row.scope, e.row.key, e.sender or "", workers[e.sender or ""].until)
-        for e in haunted(recorded, txn.state, ghosts)
+        for e in held_by_zombies(recorded, txn.state, zombies)
     )
 
 

@@ -139,7 +139,7 @@ class Calls:
         attempt.entering.discard(effect)
         if attempt.txn is not None and attempt.txn.watchers:
             with self._kernel.local as protocol:
-                protocol.nudge(attempt.txn, siblings=False)
+                protocol.wake_watchers(attempt.txn, siblings=False)
 
     def leave(self, seat: Seat, *, failed: bool) -> None:
         """Say that a call of a turn is over, whether it ran or not: who waited for it goes on."""

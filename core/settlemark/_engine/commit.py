@@ -136,15 +136,15 @@ class Settling:
 
     def _find_out(self, attempt: Attempt, txn: Txn, cause: str) -> Program[None]:
         """Carry out, or undo, a decision whose record is unknown, once the store can tell which it is."""
-        attempt.adrift = True
+        attempt.handed_over = True
 
         def settle(protocol: Protocol, book: Book) -> None:
             protocol.abort(txn, Reason.FAILED, **attempt.records.cause({"cause": cause}))
-            attempt.adrift = txn.state in (State.RELEASING, State.COMMITTED)
-            book.otherwise(partial(setattr, attempt, "adrift", True))
-            self._kernel.call_tender()
+            attempt.handed_over = txn.state in (State.RELEASING, State.COMMITTED)
+            book.on_rollback(partial(setattr, attempt, "handed_over", True))
+            self._kernel.call_maintenance()
 
-        yield from self._kernel.surely(settle)
+        yield from self._kernel.queue_step(settle)
         yield from self._undoing.tidy()
 
     def _decide(self, attempt: Attempt, txn: Txn, *, sealed: bool) -> Program[None]:
@@ -205,7 +205,7 @@ class Settling:
         """Write the decision in the step that takes it; with nothing to let leave, it is finished in that step too."""
         unknown = self._unknown(attempt, book)
         attempt.decided_at = self._kernel.ledger.time()
-        book.otherwise(partial(setattr, attempt, "decided_at", None))
+        book.on_rollback(partial(setattr, attempt, "decided_at", None))
         if txn.state is State.RELEASING and not self._releases.to_leave(attempt):
             protocol.finish(txn)
         attempt.put(book, [*unknown, attempt.state_change(self._kernel.clock())])
@@ -213,7 +213,7 @@ class Settling:
     def note_sealed(self, attempt: Attempt, book: Book) -> None:
         """Note when a transaction is sealed, within the step that does it: what is written next of it says so."""
         attempt.sealed_at = self._kernel.ledger.time()
-        book.otherwise(partial(setattr, attempt, "sealed_at", None))
+        book.on_rollback(partial(setattr, attempt, "sealed_at", None))
 
     @staticmethod
     def _to_ask(attempt: Attempt) -> tuple[Hook, ...]:

@@ -98,7 +98,7 @@ class Probing:
         Should that one come back and say that it did, it happened twice.
         """
         key, worker = effect.key, self._kernel.ledger.worker
-        yield from self._kernel.step(lambda _protocol, book: book.may_come([key], worker), durable=True)
+        yield from self._kernel.step(lambda _protocol, book: book.set_sender([key], worker), durable=True)
         effect.sender = None
 
     def of_sender(self, effect: Effect) -> Program[tuple[bool, object]]:
@@ -111,7 +111,7 @@ class Probing:
             return False, UNKNOWN
         try:
             silent, told = yield from self._kernel.step(
-                lambda _protocol, book: (sender in book.ghosts(), told_of(book, effect.key))
+                lambda _protocol, book: (sender in book.zombies(), told_of(book, effect.key))
             )
         except LedgerError:
             return True, UNKNOWN

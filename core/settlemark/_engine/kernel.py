@@ -43,7 +43,7 @@ class Kernel:
         attempts: what this process is at, by transaction.
         callers: says in whose call a caller runs, and what it must not wait for.
         waits: waits for others, and for one's own calls.
-        wake_tender: called when there is something to tend.
+        wake_maintenance: called when there is work for the maintenance thread.
         retries: of an undo that no caller waits for.
         warns: whether what stays of a transaction is logged.
     """
@@ -66,7 +66,7 @@ class Kernel:
         self.namespace = namespace
         self.declaration = declaration
         self.telling = Telling(self, monotonic)
-        self.wake_tender: Callable[[], None] | None = None
+        self.wake_maintenance: Callable[[], None] | None = None
         self.retries = Retries()
         self.warns = True  # an explorer, which aborts by the thousand, does not want to hear of each
         self.attempts: dict[Txn, Attempt] = {}
@@ -88,17 +88,17 @@ class Kernel:
         """Register `attempt` as this process's program for a transaction; taken back if the step fails."""
         self.attempts[txn] = attempt
         attempt.since, attempt.age_told, attempt.worker = self.monotonic(), False, self.ledger.worker
-        book.otherwise(lambda: self.attempts.pop(txn, None))
+        book.on_rollback(lambda: self.attempts.pop(txn, None))
 
-    def call_tender(self) -> None:
-        if self.wake_tender is not None:
-            self.wake_tender()
+    def call_maintenance(self) -> None:
+        if self.wake_maintenance is not None:
+            self.wake_maintenance()
 
     @staticmethod
     def come_to(book: Book, attempt: Attempt) -> None:
         """Register that this process goes on with a parked transaction; taken back if the step fails."""
         attempt.suspended = False
-        book.otherwise(partial(setattr, attempt, "suspended", True))
+        book.on_rollback(partial(setattr, attempt, "suspended", True))
 
     def acting(self, attempt: Attempt) -> AbstractContextManager[None]:
         """Mark an act of an attempt as out, from before the last look at the lease until its outcome is noted."""
@@ -179,7 +179,7 @@ class Kernel:
             let_through=let_through,
         )
 
-    def surely(self, step: Step[Any], *, durable: bool = False) -> Program[bool]:
+    def queue_step(self, step: Step[Any], *, durable: bool = False) -> Program[bool]:
         """Queue a step that must not be lost, and return whether the store has taken it by now: else it will."""
         if self.ledger.is_elsewhere:
             yield from self.step(step)  # which tells a forked child so

@@ -81,7 +81,7 @@ class Releases:
         except _MayBeUnderWay as found:
             log.info("%s: %s", attempt.name, quote_of(found.error), extra=about_txn(txn, state=txn.state.value))
             # Last: from here on another program may take it up, and this one moves nothing more.
-            attempt.adrift = True
+            attempt.handed_over = True
             raise found.error from found.error.__cause__
         except BaseException as error:
             if txn.id == DETACHED:
@@ -102,9 +102,9 @@ class Releases:
 
         def tell(_protocol: Protocol, book: Book) -> None:
             attempt.put(book, told)
-            self._kernel.call_tender()
+            self._kernel.call_maintenance()
 
-        attempt.adrift = True
+        attempt.handed_over = True
         self._kernel.ledger.later(tell)
         return LedgerError(
             f"{attempt.name} is decided, and {len(left)} of its {len(held)} held effects have left; the rest follows by"
@@ -306,7 +306,7 @@ class Releases:
             if attempt.written:
                 attempt.put(book, [*unless_told(book, changes), attempt.state_change(at)])
 
-        yield from self._kernel.surely(finish)
+        yield from self._kernel.queue_step(finish)
         self.leave(attempt, txn)
 
     def leave(self, attempt: Attempt, txn: Txn) -> None:

@@ -23,7 +23,7 @@ from settlemark._protocol.holdings import DETACHED, Blocked, Ticket, Txn
 from settlemark._protocol.protocol import Protocol
 from settlemark._protocol.states import State
 from settlemark.ledger._contract import Book, Ledger, Step
-from settlemark.ledger._lease import haunted
+from settlemark.ledger._lease import held_by_zombies
 from settlemark.ledger._local import Local
 from settlemark.ledger._workers import process
 
@@ -154,9 +154,9 @@ class Waits:
             return ""
 
         def look(_protocol: Protocol, book: Book) -> str:
-            ghosts = book.ghosts()
-            recorded = book.load(txn.name) if ghosts else None
-            out = [] if recorded is None else haunted(recorded, txn.state, ghosts)
+            zombies = book.zombies()
+            recorded = book.load(txn.name) if zombies else None
+            out = [] if recorded is None else held_by_zombies(recorded, txn.state, zombies)
             told = [
                 f"{process(effect.sender or '')}, which fell silent, may still be at {effect.row.tool}"
                 for effect in out
@@ -203,7 +203,7 @@ class Waits:
 
     def until_finished(self, attempt: Attempt, txn: Txn) -> Program[None]:
         deadline = self._monotonic() + self._callers.time_for(txn, attempt.wait)
-        while not (txn.finished or attempt.adrift):
+        while not (txn.finished or attempt.handed_over):
             with self._local as protocol:
                 ticket = protocol.watch(txn)
             seconds, final = deadline - self._monotonic(), not txn.running

@@ -50,7 +50,7 @@ class Ages:
         """Return this process's unfinished transactions that nobody would end, by name; there should be none.
 
         Every unfinished transaction has a running program, a lease or a deadline: one of this process either has a
-        program, or is put aside for a person, about to be concluded, or due at the tender's next look.
+        program, or is put aside for a person, about to be concluded, or due at the maintenance thread's next look.
         """
         with self._kernel.local as protocol:
             coming, aborted = self._recovery.coming(), protocol.aborted()
@@ -62,8 +62,8 @@ class Ages:
 
     def _is_stranded(self, txn: Txn, aborted: Collection[Txn]) -> bool:
         attempt = self._kernel.attempts.get(txn)
-        if attempt is None or attempt.adrift:
-            return self._kernel.wake_tender is None  # else the next look takes it up
+        if attempt is None or attempt.handed_over:
+            return self._kernel.wake_maintenance is None  # else the next look takes it up
         if txn.state is State.OPEN or txn.running or attempt.concluding or attempt in self._recovery.ending:
             return False  # its caller, or a program, is at work on it
         if txn.state is State.ABORTING:

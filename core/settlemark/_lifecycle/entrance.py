@@ -219,7 +219,7 @@ class Entrance:
         found = enter(protocol, book)
         if into is None or isinstance(found, Ticket):
             return found
-        book.otherwise(partial(become, into, copy(into)))
+        book.on_rollback(partial(become, into, copy(into)))
         become(into, found)
         if into.txn is not None:
             self._kernel.attempts[into.txn] = into
@@ -300,12 +300,12 @@ class Entrance:
             return  # the store failed, and the transaction was dropped
         name, run = options["name"], options["run"]
         attempt.turned_away = None
-        book.otherwise(partial(_plan_anew, txn, options))
+        book.on_rollback(partial(_plan_anew, txn, options))
         unseen = options["known"] and book.behind != behind  # another process wrote since
         if not _is_free(protocol, name, run) or (unseen and not _is_new(book, name)):
             self._turn_away(attempt, txn, options)
             txn.id, txn.state, txn.reason, txn.detail = DETACHED, State.ABORTED, Reason.LOST, {"cause": _TAKEN}
-            protocol.nudge(txn)
+            protocol.wake_watchers(txn)
             return
         protocol.begin(
             name,

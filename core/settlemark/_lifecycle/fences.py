@@ -57,7 +57,7 @@ class Fences:
             with self._kernel.local as protocol:
                 ticket = protocol.watch(txn)
             attempt = self._kernel.attempts.get(txn)
-            left = attempt is None or attempt.adrift
+            left = attempt is None or attempt.handed_over
             if left and (silence := (yield from self._kernel.waits.silence(txn))):
                 # What can be undone is undone; the rest waits until its sender is known to be gone, which may take
                 # long.

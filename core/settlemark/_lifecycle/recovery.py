@@ -29,7 +29,7 @@ from settlemark._protocol.holdings import Ticket, Txn, fire
 from settlemark._protocol.protocol import NOBODY, Protocol
 from settlemark._protocol.states import Reason, State, Tag
 from settlemark.ledger._contract import Book, OutcomeChange, RecordedEffect, RecordedTransaction, StateChange
-from settlemark.ledger._lease import bury, haunted
+from settlemark.ledger._lease import bury, held_by_zombies
 
 _UNDOING = (State.ABORTING, State.ABORTED)
 CAUSE = "its process ended"
@@ -102,10 +102,10 @@ class Recovery:
             if only is None:
                 self.record_ends(protocol, book, found)
             taken = self._resume_stopped(book, only)
-            ghosts = book.ghosts() if due else frozenset[str]()
+            zombies = book.zombies() if due else frozenset[str]()
             for txn in due:
                 recorded = found.get((txn.name, txn.attempt))
-                if self._awaits_sender(txn, recorded, ghosts):
+                if self._awaits_sender(txn, recorded, zombies):
                     report.waiting.append(txn.name)
                     continue
                 missing = self._missing(txn, recorded)
@@ -127,7 +127,7 @@ class Recovery:
                 taken.append(self.revived(protocol, book, txn, attempt, recorded))
             for attempt in taken:
                 self.ending[attempt] = []
-                book.otherwise(partial(self.ending.pop, attempt, None))
+                book.on_rollback(partial(self.ending.pop, attempt, None))
             return taken
 
         taken: list[Attempt] = yield from self._kernel.step(find)
@@ -164,8 +164,8 @@ class Recovery:
                     txn = attempt.live
                     if self._kernel.attempts.get(txn) is not attempt:
                         continue  # another look may be at work on it by now
-                    if txn.state is State.RELEASING or (attempt.adrift and attempt.knows_more):
-                        attempt.adrift = True  # releases are known here, and perhaps not recorded
+                    if txn.state is State.RELEASING or (attempt.handed_over and attempt.knows_more):
+                        attempt.handed_over = True  # releases are known here, and perhaps not recorded
                     elif not (txn.finished or attempt.concluding):  # else another program is at work on it
                         self._kernel.attempts.pop(txn, None)
                 waiting = [ticket for attempt in taken for ticket in self.ending.pop(attempt, ())]
@@ -183,11 +183,11 @@ class Recovery:
 
     def _resume_stopped(self, book: Book, only: str | None) -> list[Attempt]:
         """Take up work of this process that a failing store had stopped, unless the program that left it still ends."""
-        left = [a for a in self._kernel.attempts.values() if a.adrift and only in (None, a.name)]
+        left = [a for a in self._kernel.attempts.values() if a.handed_over and only in (None, a.name)]
         found = [a for a in left if not (a.concluding or a in self.ending)]
         for attempt in found:
-            attempt.adrift = False
-            book.otherwise(partial(setattr, attempt, "adrift", True))
+            attempt.handed_over = False
+            book.on_rollback(partial(setattr, attempt, "handed_over", True))
         # An abort that the store never took has changed nothing: its own program continues.
         return [a for a in found if not (a.live.state is State.OPEN or (a.live.state is State.SEALED and a.settling))]
 
@@ -209,7 +209,7 @@ class Recovery:
             yield from self._kernel.waits.until_finished(attempt, txn)
         return report
 
-    def tend(self, beside: Beside | None = None) -> Program[None]:
+    def maintain(self, beside: Beside | None = None) -> Program[None]:
         """Conclude what others aborted, and take up what ended processes left; report what cannot be ended here.
 
         `beside` runs a program in another thread: a handler that hangs delays only its own transaction.
@@ -252,18 +252,18 @@ class Recovery:
         seen = self._first_seen.setdefault(txn.id, self._kernel.monotonic())
         return txn.parked or self._kernel.monotonic() - seen < grace
 
-    def _awaits_sender(self, txn: Txn, recorded: RecordedTransaction | None, ghosts: frozenset[str]) -> bool:
+    def _awaits_sender(self, txn: Txn, recorded: RecordedTransaction | None, zombies: frozenset[str]) -> bool:
         """Whether an abort must wait, because a silent worker may still be at work on one of its effects.
 
         An effect with only its intent on record is probed first: that is how it comes to be in doubt.
         """
         if recorded is None:
             return False
-        if txn.mends and any(effect.sender in ghosts for effect in recorded.effects):
+        if txn.mends and any(effect.sender in zombies for effect in recorded.effects):
             return True  # a mend's recorded effect is its undo: one that may be under way is not begun again
         if txn.state is not State.ABORTING or recorded.row.attempt != txn.attempt:
             return False
-        out = [e for e in haunted(recorded, txn.state, ghosts) if e.outcome is not Outcome.INTENDED]
+        out = [e for e in held_by_zombies(recorded, txn.state, zombies) if e.outcome is not Outcome.INTENDED]
         if out:
             self._probing.doubt()
         return bool(out)
@@ -367,7 +367,7 @@ class Recovery:
             report.committed.append(txn.name)
         elif txn.state is State.ABORTED:
             report.undone.append(txn.name)
-        elif attempt.adrift:
+        elif attempt.handed_over:
             report.waiting.append(txn.name)
         if any(effect.tag not in (None, "clean") for effect in attempt.effects.values()):
             report.left.append(txn.name)
@@ -381,7 +381,7 @@ class Recovery:
                 self._kernel.attempts.pop(txn, None)
                 if self._turn.fired:
                     self._turn = Ticket()
-                    self._turn.wake = self._kernel.call_tender
+                    self._turn.wake = self._kernel.call_maintenance
                 for ticket in (self._turn, turn):
                     if ticket is not None:
                         blocked.holder.watchers[ticket] = False

@@ -133,9 +133,9 @@ class Resolution:
             if change is not None and not written:
                 book.write([change])
             if change is not None and change.outcome is Outcome.CONFIRMED and change.tag is None:
-                book.may_come([key], None)  # it has arrived: its former sender does nothing more
+                book.set_sender([key], None)  # it has arrived: its former sender does nothing more
             if change is not None and self._recorded_as(book, key)[0].state is State.ABORTING:
-                self._kernel.call_tender()  # an abort may have waited for this
+                self._kernel.call_maintenance()  # an abort may have waited for this
             return change
 
         change: OutcomeChange | None = yield from self._kernel.step(learn, durable=True)
@@ -266,7 +266,7 @@ class Resolution:
             recorded, late = self._recorded_as(book, key)
             declared = self._handler(late, "undo") if is_to_undo(recorded, late) else None
             name = _mend_of(late)
-            if declared is None or name in protocol.named or late.sender in book.ghosts():
+            if declared is None or name in protocol.named or late.sender in book.zombies():
                 return None
             before = book.load(name)
             number = 1 if before is None else before.row.attempt + 1

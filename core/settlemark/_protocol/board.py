@@ -75,7 +75,7 @@ class Board:
         self.next_epoch = epoch + 1
         return (epoch, ordinal)
 
-    def leap(self, epochs: int) -> int:
+    def skip_epochs(self, epochs: int) -> int:
         """Skip so many epochs, and return the first of them."""
         first = self.next_epoch
         self.next_epoch += epochs

@@ -313,7 +313,7 @@ class Advance(Command, frozen=True, tag="advance"):
     epoch: int
 
 
-class Leap(Command, frozen=True, tag="leap"):
+class SkipEpochs(Command, frozen=True, tag="skip_epochs"):
     """Epochs are skipped."""
 
     epochs: int
@@ -419,7 +419,7 @@ _DECODER = msgspec.json.Decoder(
         | Own
         | Bury
         | Advance
-        | Leap
+        | SkipEpochs
         | TellTime,
         ...,
     ],

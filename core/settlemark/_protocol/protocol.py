@@ -399,9 +399,9 @@ class Protocol:
         """Raise the floor of a scope to an epoch; `ContractViolation` when work at or below it may still come."""
         self._take(c.Advance, self._parts.frontier.advance, scope, epoch)
 
-    def leap(self, epochs: int) -> int:
+    def skip_epochs(self, epochs: int) -> int:
         """Skip so many epochs, and return the first: nobody ever gets one of them."""
-        return self._take(c.Leap, self.board.leap, epochs)
+        return self._take(c.SkipEpochs, self.board.skip_epochs, epochs)
 
     def tell_time(self, seconds: int) -> None:
         """Record the store's time, in seconds since 1970, for people; no decision reads it."""
@@ -421,7 +421,7 @@ class Protocol:
         for txn in watched:
             txn.watchers.pop(ticket, None)
 
-    def nudge(self, txn: Txn, *, siblings: bool = True) -> None:
+    def wake_watchers(self, txn: Txn, *, siblings: bool = True) -> None:
         """Fire the tickets of a transaction's watchers: something outside the protocol has changed."""
         self.board.wake(txn, siblings=siblings)
 

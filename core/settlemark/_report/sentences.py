@@ -13,7 +13,7 @@ from settlemark._model.effect_class import Outcome
 from settlemark._protocol.states import FINISHED, Reason, State, Tag
 from settlemark._report.verdicts import is_rewound
 from settlemark.ledger._contract import RecordedEffect, RecordedTransaction
-from settlemark.ledger._lease import haunted
+from settlemark.ledger._lease import held_by_zombies
 from settlemark.ledger._payloads.unreadable import Unreadable
 from settlemark.ledger._workers import process
 
@@ -199,7 +199,7 @@ def _silent(recorded: RecordedTransaction) -> str:
     return "".join(
         f" It keeps {effect.row.scope}, for {process(effect.sender or '')} may still be at {effect.row.tool}:"
         " settlemark waiting tells until when."
-        for effect in (haunted(recorded, recorded.state, senders) if senders else ())
+        for effect in (held_by_zombies(recorded, recorded.state, senders) if senders else ())
     )
 
 

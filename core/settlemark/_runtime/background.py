@@ -36,7 +36,7 @@ _SLICE_SECONDS = 1.0
 _MOST_THREADS = 8
 
 
-class _Crew:
+class _ThreadPool:
     """Runs programs concurrently, in a few threads that exist while there is something to run."""
 
     def __init__(self, run: Callable[[Program[None]], None]) -> None:
@@ -81,15 +81,15 @@ class _Crew:
             thread.join()
 
 
-class Tender:
+class Maintenance:
     """Tends a driver in a background thread, until it is stopped or the driver is collected.
 
     Args:
-        driver: the driver whose transactions are tended.
+        driver: the driver whose transactions are maintained.
         every: seconds between two looks for workers that are gone.
     """
 
-    name = "settlemark-tender"
+    name = "settlemark-maintenance"
 
     def __init__(self, driver: Driver, *, every: float) -> None:
         self._wake = threading.Event()
@@ -99,15 +99,15 @@ class Tender:
         self.loop: weakref.ref[asyncio.AbstractEventLoop] | None = None
         self._running: set[Future[None]] = set()  # running in that loop
         self._left_alone = False
-        self._crew = _Crew(self._try)
-        self._thread = threading.Thread(target=self._tend, name=self.name, daemon=True)
+        self._pool = _ThreadPool(self._try)
+        self._thread = threading.Thread(target=self._maintain, name=self.name, daemon=True)
 
     def start(self) -> None:
         """Start the thread; it first takes up what is there."""
         self._thread.start()
 
     def tell(self) -> None:
-        """Report that there is something to tend."""
+        """Report that there is work."""
         self._wake.set()
 
     def stop(self) -> None:
@@ -124,9 +124,9 @@ class Tender:
                 running.cancel()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join()
-        self._crew.stop()
+        self._pool.stop()
 
-    def _tend(self) -> None:
+    def _maintain(self) -> None:
         while not self._stopped.is_set():
             driver = self._driver()
             if driver is None:
@@ -139,7 +139,7 @@ class Tender:
             self._wake.clear()
 
     def _work(self, driver: Driver) -> Program[None]:
-        return driver.tend(self._crew.take)
+        return driver.maintain(self._pool.take)
 
     def _pause(self, driver: Driver) -> float:
         del driver
@@ -151,7 +151,7 @@ class Tender:
         except BaseException as error:  # a handler may raise anything; the next look tries again
             if not (self._stopped.is_set() or getattr(error, "closed", False)):
                 _log.warning(
-                    "unfinished work could not be tended: %s",
+                    "unfinished work could not be concluded: %s",
                     quote_of(error),
                     extra=about(error=kind_of(error)),
                 )
@@ -185,7 +185,7 @@ class Tender:
                 raise
 
 
-class Prober(Tender):
+class Prober(Maintenance):
     """Probes effects in doubt, in a background thread: a counterparty that hangs delays nobody's undo.
 
     Starts at the first doubt.
@@ -229,11 +229,11 @@ class Watch(Prober):
     name = "settlemark-watch"
 
     def _work(self, driver: Driver) -> Program[None]:
-        return driver.ages.look_at_ages(self._crew.take)
+        return driver.ages.look_at_ages(self._pool.take)
 
     def _pause(self, driver: Driver) -> float:
         due = driver.ages.until_aged()
         return self._every if due is None else min(self._every, due)
 
 
-__all__ = ["Prober", "Tender", "Watch"]
+__all__ = ["Maintenance", "Prober", "Watch"]

@@ -265,4 +265,9 @@ def chosen_in(recorded: RecordedTransaction) -> tuple[str | None, str] | None:
     return label or None, name
 
 
-__all__ = ["MARK", "Choice", "chosen_in", "is_left", "is_undone"]
+def decisions_on(choice: str, recorded: Iterable[RecordedTransaction]) -> list[RecordedTransaction]:
+    """Return those of some transactions that record a decision on the choice of this name."""
+    return [one for one in recorded if (found := chosen_in(one)) is not None and found[1] == choice]
+
+
+__all__ = ["MARK", "Choice", "chosen_in", "decisions_on", "is_left", "is_undone"]

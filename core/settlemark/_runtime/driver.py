@@ -148,9 +148,9 @@ class Driver:
         self.selection = parts.selection(kernel, self.freshness, self.undoing, self.orphans, self.settling, self.runs)
         self.fences = parts.fences(kernel, self.undoing, self.recovery)
 
-    def leap(self) -> Program[int]:
+    def new_epoch(self) -> Program[int]:
         """Return a new epoch, which nobody else gets."""
-        return self.kernel.step(lambda protocol, _book: protocol.leap(1))
+        return self.kernel.step(lambda protocol, _book: protocol.skip_epochs(1))
 
     def advance(self, scope: Scope, epoch: int) -> Program[None]:
         """Raise the floor of a scope, durably.
@@ -165,12 +165,12 @@ class Driver:
         yield from self.kernel.step(lambda protocol, _book: change(protocol), durable=True)
         yield from self.undoing.tidy()
 
-    def tend(self, beside: Beside | None = None) -> Program[None]:
+    def maintain(self, beside: Beside | None = None) -> Program[None]:
         """Do what is due: conclude others' aborts, take up what ended processes left, settle what was answered.
 
         `beside` runs a program in another thread: a handler that hangs delays only its own transaction.
         """
-        yield from self.recovery.tend(beside)
+        yield from self.recovery.maintain(beside)
         yield from self.resolution.look_now_and_then()
         self.parking.forget_resumed_elsewhere()
         yield from self.answers.settle_answered()

@@ -62,7 +62,7 @@ from settlemark.agents._run import MISSING, AgentRun, Missing, Settles, refuse_b
 from settlemark.agents._shared import Shared
 from settlemark.agents._since_answered import Since, since_answered
 from settlemark.agents._turn import TRIES, AgentTurn
-from settlemark.agents._words import TOLD, DoneBefore, Undone, too_late, words
+from settlemark.agents._words import TOLD, DoneBefore, Undone, not_taken, too_late, words
 from settlemark.agents._work import Work
 
 __all__ = [
@@ -92,6 +92,7 @@ __all__ = [
     "Undone",
     "Work",
     "declared_at",
+    "not_taken",
     "open_questions",
     "open_turn",
     "refuse_bad_options",

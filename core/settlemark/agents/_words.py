@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from settlemark._edges.errors import InDoubt, KeyConflict, PartialCommit, Refused, UsageError
 from settlemark._edges.wording import in_words, is_a, kind_of, message_of
 from settlemark._model.effect_class import Outcome
@@ -48,6 +51,16 @@ def too_late(tool: str, cut: BaseException, transaction: str | None) -> Refused:
     )
 
 
+def not_taken(tool: str, arguments: Mapping[str, Any], *wrong: str) -> UsageError:
+    """Return the error for a person's arguments that a tool does not take, with what is wrong about them.
+
+    >>> str(not_taken("mail", {"whom": "ada"}, "it has no 'whom'", "it needs 'to'"))
+    "mail does not take {'whom': 'ada'}: it has no 'whom'; it needs 'to'; nothing was run"
+    """
+    why = f": {'; '.join(wrong)}" if wrong else ""
+    return UsageError(f"{tool} does not take {dict(arguments)!r}{why}; nothing was run", tool=tool)
+
+
 def became(tool: str, outcome: Outcome, *, because: str, held: bool, tag: Tag | None, note: str | None) -> str | None:
     """Return in words what became of a call that was answered before its transaction was undone, or None."""
     if outcome is Outcome.UNDONE and tag is Tag.CLEAN:
@@ -61,4 +74,4 @@ def became(tool: str, outcome: Outcome, *, because: str, held: bool, tag: Tag | 
     return f"never left: {tool} was held, and dropped because {because}" if held else None
 
 
-__all__ = ["TOLD", "DoneBefore", "Undone", "became", "too_late", "words"]
+__all__ = ["TOLD", "DoneBefore", "Undone", "became", "not_taken", "too_late", "words"]

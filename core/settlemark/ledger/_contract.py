@@ -293,8 +293,8 @@ class Book(Protocol):
         """
         ...
 
-    def otherwise(self, undo: Callable[[], object]) -> None:
-        """Call a function, under the ledger's lock, if the step is not taken because the store failed.
+    def on_rollback(self, undo: Callable[[], object]) -> None:
+        """Register a function to be called, under the ledger's lock, if the step is not taken since the store failed.
 
         The function undoes the step's changes to this process's own state, which the store does not have.
         """
@@ -365,23 +365,23 @@ class Book(Protocol):
     def gone(self) -> list[str]:
         """Return the workers that are gone since the last look, to be buried in this step: see `_lease.bury`.
 
-        A worker whose process ended is removed from the list. A silent one stays on it as a ghost.
+        A worker whose process ended is removed from the list. A silent one stays on the list as a zombie.
         """
         ...
 
-    def haunt(self, worker: str) -> None:
-        """Record that a worker has no lease any more and may still be sending: a ghost on the list."""
+    def mark_zombie(self, worker: str) -> None:
+        """Record that a worker lost its lease and may still be sending: a zombie."""
         ...
 
-    def ghosts(self) -> frozenset[str]:
-        """Return the ghosts: buried workers that may still be sending."""
+    def zombies(self) -> frozenset[str]:
+        """Return the zombies: buried workers that may still be sending."""
         ...
 
-    def may_come(self, keys: Iterable[str], sender: str | None) -> None:
+    def set_sender(self, keys: Iterable[str], sender: str | None) -> None:
         """Record the worker that may still be sending these effects; None for nobody."""
         ...
 
-    def strike_off(self, workers: Iterable[str]) -> None:
+    def remove_workers(self, workers: Iterable[str]) -> None:
         """Remove workers from the list."""
         ...
 

@@ -26,7 +26,7 @@ def detach(protocol: Protocol, txn: Txn, reason: Reason) -> Txn:
     protocol.board.enter(again)
     protocol.board.join_group(again)
     protocol.board.aborted = [again if other is txn else other for other in protocol.board.aborted]
-    protocol.nudge(txn)
+    protocol.wake_watchers(txn)
     let_go(txn, reason)
     return again
 

@@ -116,7 +116,7 @@ def is_gone(error: BaseException) -> bool:
     return is_a(error, LedgerError) and bool(error.data.get("gone"))
 
 
-def is_passing(error: BaseException) -> bool:
+def is_transient(error: BaseException) -> bool:
     """Whether a store failed only because of another user at the same time."""
     if not is_a(error, Exception):
         return False
@@ -126,4 +126,4 @@ def is_passing(error: BaseException) -> bool:
     return is_a(error, sqlite3.OperationalError) and code & BASE_CODE == sqlite3.SQLITE_BUSY
 
 
-__all__ = ["explain", "is_gone", "is_passing"]
+__all__ = ["explain", "is_gone", "is_transient"]

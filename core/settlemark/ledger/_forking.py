@@ -75,12 +75,12 @@ def at_fork(ledger: Forking) -> None:
     _ledgers.add(ledger)
 
 
-def cut_in_child(connection: Any) -> None:
+def disconnect_in_child(connection: Any) -> None:
     """Cut a psycopg connection off in a forked child: closing it would end the parent's session."""
     _connections.add(connection)
 
 
-def keep_for_good(connection: Any, file: tuple[int, int] | None) -> None:
+def never_close(connection: Any, file: tuple[int, int] | None) -> None:
     """Never close a child's inherited SQLite connection: that would wait for, or release, the parent's locks."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
     if file is not None:
@@ -121,4 +121,4 @@ def _enter_child() -> None:
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_prepare, after_in_parent=_go_on, after_in_child=_enter_child)
 
-__all__ = ["Forking", "Origin", "at_fork", "cut_in_child", "is_inherited", "keep_for_good"]
+__all__ = ["Forking", "Origin", "at_fork", "disconnect_in_child", "is_inherited", "never_close"]

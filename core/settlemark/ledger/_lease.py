@@ -7,12 +7,12 @@ watcher itself has seen it do so all the time: looks that are too far apart (the
 stopped, or asleep) prove nothing, and the period begins anew. So nobody is buried at a first look, nor because the
 store could not be reached for longer than a lease.
 
-A buried worker may only be silent: its calls may still go out. It stays on the list as a *ghost* until it surely sends
+A buried worker may only be silent: its calls may still go out. It stays on the list as a *zombie* until it surely sends
 no more: it has come back and reported its calls' outcomes, or its process has ended (seen on its own host), or,
-elsewhere, a quarantine is over. Until then a probe's "absent" is not believed, and an effect that the ghost may be
+elsewhere, a quarantine is over. Until then a probe's "absent" is not believed, and an effect that the zombie may be
 doing or undoing keeps its scopes: its transaction does not end, so nobody reads or writes what is yet to come, or to be
 taken back. Its reads, and calls it had not been allowed to send, keep nothing. A quarantine is the sum of the periods
-that several processes watched: one that ends earlier records for how long it has seen the ghost do nothing.
+that several processes watched: one that ends earlier records for how long it has seen the zombie do nothing.
 
 Sources: leases (Gray and Cheriton 1989); failure detectors by heartbeat counters (Aguilera et al. 1997), which need no
 synchronized clocks; fencing of a lock's late holder (Kleppmann 2016).
@@ -198,8 +198,8 @@ class Watch:
         """Whether to take a worker for dead: its process has ended, or its beat stood still for its period."""
         return not row.buried and (is_gone(row.worker) or self._stood_still(row, row.lease))
 
-    def is_laid(self, row: Row) -> bool:
-        """Whether a buried worker surely sends nothing any more: its process has ended, or its quarantine is over."""
+    def cannot_send(self, row: Row) -> bool:
+        """Whether a buried worker can send nothing more: its process has ended, or its quarantine is over."""
         if is_here(row.worker):
             return row.buried and is_gone(row.worker)
         return row.buried and self.watched(row) >= self.quarantine
@@ -229,21 +229,21 @@ class Watch:
 
 
 def bury(protocol: Protocol, book: Book, worker: str) -> None:
-    """Take a worker's transactions from it, and record the effects that a ghost may still be sending."""
-    ghosts = book.ghosts()
+    """Take a worker's transactions from it, and record the effects that a zombie may still be sending."""
+    zombies = book.zombies()
     running = {
         txn.id: {call.place for call in txn.calls.values() if call.admitted and not call.returned}
         for txn in protocol.live.values()
-        if txn.owner == worker and worker in ghosts
+        if txn.owner == worker and worker in zombies
     }
     for txn in protocol.bury(worker):
         recorded = book.load(txn.name) if txn.id in running else None
         if recorded is None or recorded.row.attempt != txn.attempt:
             continue
-        others = ghosts - {worker}  # effects that a ghost may be sending, nobody else has sent
+        others = zombies - {worker}  # effects that a zombie may be sending, nobody else has sent
         out = {e.row.key for e in at_work_on(recorded, txn.state, running[txn.id]) if e.sender not in others}
-        book.may_come(sorted(out), worker)
-        book.may_come([e.row.key for e in recorded.effects if e.sender == worker and e.row.key not in out], None)
+        book.set_sender(sorted(out), worker)
+        book.set_sender([e.row.key for e in recorded.effects if e.sender == worker and e.row.key not in out], None)
 
 
 def at_work_on(recorded: RecordedTransaction, state: State, running: Container[int] = ()) -> list[RecordedEffect]:
@@ -263,10 +263,12 @@ def at_work_on(recorded: RecordedTransaction, state: State, running: Container[i
     return found
 
 
-def haunted(recorded: RecordedTransaction, state: State, ghosts: Container[str | None]) -> list[RecordedEffect]:
-    """Return the effects of an unfinished transaction that ghosts may be sending or undoing: they keep their scopes."""
+def held_by_zombies(
+    recorded: RecordedTransaction, state: State, zombies: Container[str | None]
+) -> list[RecordedEffect]:
+    """Return an unfinished transaction's effects that zombies may be sending or undoing; they keep their scopes."""
     out = {State.RELEASING: (*_OUT, Outcome.QUEUED), State.ABORTING: (*_OUT, Outcome.CONFIRMED)}.get(state, _OUT)
-    return [e for e in recorded.effects if e.sender in ghosts and e.tag is None and e.outcome in out]
+    return [e for e in recorded.effects if e.sender in zombies and e.tag is None and e.outcome in out]
 
 
 _OUT = (Outcome.INTENDED, Outcome.UNKNOWN)
@@ -306,4 +308,14 @@ class StoreTime:
         return at + max(now - then for now, then in zip(self._own.now(), since, strict=True))
 
 
-__all__ = ["NOTED_SECONDS", "QUARANTINE_SECONDS", "Lease", "Row", "StoreTime", "Watch", "at_work_on", "bury", "haunted"]
+__all__ = [
+    "NOTED_SECONDS",
+    "QUARANTINE_SECONDS",
+    "Lease",
+    "Row",
+    "StoreTime",
+    "Watch",
+    "at_work_on",
+    "bury",
+    "held_by_zombies",
+]

@@ -43,7 +43,7 @@ def shown(url: str) -> str:
     >>> shown("postgresql+psycopg://db/trips?user=ada&password=secret&sslmode=require")
     'postgresql+psycopg://db/trips?user=ada&password=***&sslmode=require'
     """
-    head, mark, query, found = _parted(url)
+    head, mark, query, found = _split_url(url)
     if found is not None:
         head = f"{found['scheme']}{found['user']}:{HIDDEN}{found['rest']}"
     return _WORD.sub(_hidden, head) + mark + _WORD.sub(_hidden, query)
@@ -120,7 +120,7 @@ def _cleaned(url: str, value: object) -> object:
     return value
 
 
-def _parted(url: str) -> tuple[str, str, str, re.Match[str] | None]:
+def _split_url(url: str) -> tuple[str, str, str, re.Match[str] | None]:
     """Return the part before the query, the mark, the query, and where a password stands before them.
 
     A password before the host may hold marks.
@@ -149,7 +149,7 @@ def _hidden(found: re.Match[str]) -> str:
 
 
 def _secrets(url: str) -> Iterator[str]:
-    head, _, query, found = _parted(url)
+    head, _, query, found = _split_url(url)
     if found is not None:
         yield found["password"]
         yield re.split(r"[/?#]", found["password"])[0]  # what is told where a port is no number

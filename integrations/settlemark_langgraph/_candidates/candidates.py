@@ -22,7 +22,7 @@ from settlemark.hosting import (
     Part,
     Program,
     Reason,
-    chosen_in,
+    decisions_on,
     host_of,
     kind_of,
 )
@@ -175,7 +175,7 @@ class Candidates:
             return None
         _, choice = max(ours)
         ended = [one for one in recorded if one.row.name.startswith(f"{choice}{MARK}")]
-        made = next((one for one in recorded if (chosen_in(one) or ("", ""))[1] == choice), None)
+        made = next(iter(decisions_on(choice, recorded)), None)
         if made is not None:
             at = checkpoint_in(made.row.name, identity.run)
             if at is None or (not was_forked_at(lineage, at) and (yield from descends_from(root, lineage, at))):

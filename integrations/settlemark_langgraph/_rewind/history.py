@@ -18,11 +18,9 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointTuple
 
 from settlemark import UsageError
-from settlemark.hosting import MARK, chosen_in
+from settlemark.hosting import MARK, decisions_on
 from settlemark.ledger import RecordedTransaction
-from settlemark_langgraph._identity import ROOT, superstep_name
-
-_RUN = "/run"
+from settlemark_langgraph._identity import ROOT, WHOLE_RUN, superstep_name
 
 
 class Place(Enum):
@@ -114,10 +112,10 @@ class History:
         """
         began = self._root_of(name)
         choice, _, candidate = name.partition(MARK)
-        if not (name.endswith(_RUN) or candidate) or began is None or began not in self._ancestors():
+        if not (name.endswith(WHOLE_RUN) or candidate) or began is None or began not in self._ancestors():
             return
         steps = [effect.row.decision[0] for one in recorded if one.row.name == name for effect in one.effects]
-        chosen = [one.row.name for one in recorded if (chosen_in(one) or ("", ""))[1] == choice]
+        chosen = [one.row.name for one in decisions_on(choice, recorded)]
         if any(step > self.step for step in steps) or any(self.place(made) is Place.AFTER for made in chosen):
             how = "a candidate" if candidate else 'settle="run"'
             raise UsageError(
@@ -149,7 +147,7 @@ class History:
     def _checkpoint_in(self, name: str) -> str | None:
         """Return the checkpoint in a transaction's name; None if no graph named the transaction."""
         rest = name.removeprefix(f"{self.thread}/").partition("!")[0]
-        whole = rest.removesuffix(_RUN)
+        whole = rest.removesuffix(WHOLE_RUN)
         parts = whole.split(":")
         if rest == name or len(parts) < 2:  # noqa: PLR2004 - a namespace and an id
             return None

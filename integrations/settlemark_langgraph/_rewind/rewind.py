@@ -19,7 +19,7 @@ from langgraph.types import StateSnapshot
 from settlemark import Rewind, Settlement, UsageError
 from settlemark.hosting import Act, Program, host_of, run_async, run_sync
 from settlemark.ledger import RecordedTransaction
-from settlemark_langgraph._identity import superstep_name
+from settlemark_langgraph._identity import WHOLE_RUN, superstep_name
 from settlemark_langgraph._rewind.history import History, Place
 
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ def _to_come(thread: str, state: StateSnapshot | None) -> Iterable[str]:
     configurable = state.config.get("configurable", {})
     superstep = superstep_name(thread, configurable.get("checkpoint_ns", ""), configurable.get("checkpoint_id"))
     yield superstep
-    yield f"{superstep}/run"
+    yield f"{superstep}{WHOLE_RUN}"
     for task in state.tasks:
         yield f"{superstep}:{task.id}"
         yield f"{superstep}:{task.name}"

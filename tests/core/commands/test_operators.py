@@ -9,7 +9,7 @@ import pytest
 from tests.rooms.cli import show_command
 from tests.rooms.model import Registry
 from tests.rooms.model import declare as declared
-from tests.rooms.runtime import Tender
+from tests.rooms.runtime import Maintenance
 
 from settlemark import Injected, Outcome, Rejected, Retries, UsageError, Vetoed, effect
 from settlemark.hosting import host_of, run_sync
@@ -244,7 +244,7 @@ def test_what_a_process_without_its_tools_approves_settles_in_one_that_has_them(
 @pytest.fixture
 def answered(shared, open_settlement, desk, run, monkeypatch):
     """Have a mail put aside and answered by a process without its tools; nobody takes it up by itself."""
-    monkeypatch.setattr(Tender, "start", lambda _self: None)
+    monkeypatch.setattr(Maintenance, "start", lambda _self: None)
 
     def answer(command, *options):
         first = open_settlement(shared)

@@ -13,13 +13,13 @@ from tests.core.crashes.sweep import Files, Namespaces
 from tests.rooms.api import host
 from tests.rooms.record import tables
 from tests.rooms.replica import QueuedStep, SqlLedger, StepQueue
-from tests.rooms.runtime import Prober, Tender
+from tests.rooms.runtime import Maintenance, Prober
 from tests.servers import _roomy_memory
 
 FULL = os.environ.get("SETTLEMARK_CRASHES") == "full"
 
 
-class Still(Tender):
+class Still(Maintenance):
     """Tends nothing: what is left stays left until the test says otherwise."""
 
     def start(self):
@@ -39,7 +39,7 @@ def still(monkeypatch, caplog):
 
     What nobody waits for goes with the next step; a kill finds it lost, if it may be lost.
     """
-    monkeypatch.setattr(host, "Tender", Still)
+    monkeypatch.setattr(host, "Maintenance", Still)
     monkeypatch.setattr(host, "Prober", StillProber)
     caplog.set_level(logging.CRITICAL, logger="settlemark")  # every doubt is logged, and there are thousands
 

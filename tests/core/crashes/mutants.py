@@ -43,9 +43,9 @@ class OutcomesTogether(Releases):
 class UndoneTogether(Kernel):
     """Undoes the next before it is durable that the last is undone."""
 
-    def surely(self, step, *, durable=False):
+    def queue_step(self, step, *, durable=False):
         if not durable:
-            return (yield from super().surely(step))
+            return (yield from super().queue_step(step))
         self.ledger.later(step)
         return True
 
@@ -85,7 +85,7 @@ def takes_any_failure_for_a_refusal(transaction, item, book, steps):
     return failure, value
 
 
-def lets_all_pass(changes, *, plainly=False):
+def lets_all_pass(changes, *, short_ascii=False):
     """Look at no text."""
-    del plainly
+    del short_ascii
     return list(changes)

@@ -19,7 +19,7 @@ from tests.core.crashes.programs import PATIENCE, Play
 from tests.core.crashes.tools import leaves_a_trace, may_be_in_doubt, tools
 from tests.core.workers.audit import audit, named
 from tests.core.workers.world import Desk
-from tests.rooms.runtime import Tender
+from tests.rooms.runtime import Maintenance
 
 from settlemark import InDoubt, PartialCommit, Retries, Settlement, State, Tag
 from settlemark.hosting import host_of
@@ -256,13 +256,13 @@ class Sweep:
 @contextmanager
 def tended(settlement, program):
     """Have a thread look after what was left, as in every process, where a program needs that to come to its end."""
-    tender = Tender(host_of(settlement).driver, every=0.005)
+    maintenance = Maintenance(host_of(settlement).driver, every=0.005)
     if program.concurrent:
-        tender.start()
+        maintenance.start()
     try:
         yield
     finally:
-        tender.stop()
+        maintenance.stop()
 
 
 def judged(settlement, desk, *, deaths=1):

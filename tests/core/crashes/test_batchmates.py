@@ -35,8 +35,10 @@ def url(request, tmp_path):
 @pytest.fixture
 def ledger(url, monkeypatch):
     """A ledger whose gate lets every text pass that it is not asked to make plain."""
-    gated = _book.gated
-    monkeypatch.setattr(_book, "gated", lambda changes, plainly: gated(changes, plainly=True) if plainly else changes)
+    storable = _book.storable
+    monkeypatch.setattr(
+        _book, "storable", lambda changes, short_ascii: storable(changes, short_ascii=True) if short_ascii else changes
+    )
     ledger = open_ledger(url)
     yield ledger
     ledger.close()
@@ -78,7 +80,7 @@ def told(change, move=True):
 
     def step(protocol, book):
         if move:
-            protocol.leap(1)
+            protocol.skip_epochs(1)
         book.write([change])
 
     return step
@@ -86,7 +88,7 @@ def told(change, move=True):
 
 def broken(protocol, book):
     """A step that fails half-way."""
-    protocol.leap(1)
+    protocol.skip_epochs(1)
     book.write([outcome("ours")])
     raise ZeroDivisionError
 
@@ -114,7 +116,7 @@ POISON = {
     "an effect of no transaction": told(intent("ghost")),
     "a key that is taken": told(intent("ours")),
     "a step of which the log cannot hold what it did": unwritable,
-    "a step that asks for a name no store has": lambda protocol, book: (protocol.leap(1), book.load("\ud83d")),
+    "a step that asks for a name no store has": lambda protocol, book: (protocol.skip_epochs(1), book.load("\ud83d")),
     "a key that fits no index": told(intent("ours", key="".join(map(chr, range(0x4E00, 0x4E00 + 1_000))))),
     "a tool that fits no column": told(intent("ours", key="other", tool="x" * 600)),
 }
@@ -278,7 +280,7 @@ def test_none_is_missed_where_rows_leave_when_the_store_has_them(ledger):
 
 def test_a_ledger_without_a_gate_is_caught(monkeypatch, open_settlement):
     for module in (_book, _memory_book):
-        monkeypatch.setattr(module, "gated", mutants.lets_all_pass)
+        monkeypatch.setattr(module, "storable", mutants.lets_all_pass)
     wrong = texts.play(open_settlement("memory:"), dict.fromkeys(texts.PROSE, texts.BAD[0]), itertools.count())
     assert [said for said in wrong if said.startswith("lost at")] != []
 

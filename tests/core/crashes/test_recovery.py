@@ -555,13 +555,13 @@ def test_a_tool_that_is_not_declared_yet_is_told_of_after_a_grace_and_goes_on_wh
     with settlement, closing(desk):
         stuck = {"trip": ["wire_of_an_older_program"]}
         assert settlement.recover().stuck == stuck
-        run_sync(host_of(settlement).driver.tend())
+        run_sync(host_of(settlement).driver.maintain())
         clock.now += HANDLER_GRACE / 2
-        run_sync(host_of(settlement).driver.tend())
+        run_sync(host_of(settlement).driver.maintain())
         assert caplog.messages == []  # not yet, perhaps
         clock.now += HANDLER_GRACE
-        run_sync(host_of(settlement).driver.tend())
-        run_sync(host_of(settlement).driver.tend())
+        run_sync(host_of(settlement).driver.maintain())
+        run_sync(host_of(settlement).driver.maintain())
         (told,) = caplog.messages
         assert told.startswith("trip was left unfinished by a process that ended, and wire_of_an_older_program is not")
         assert "import or declare it" in told

@@ -342,8 +342,8 @@ def a_worker():
 def put_back(protocol, before, tried=()):
     own = Own(protocol, "w", tried)
     load(protocol, before, worker="w")
-    for amend in own.amends(protocol):
-        amend(protocol)
+    for repair in own.repairs(protocol):
+        repair(protocol)
 
 
 @pytest.mark.parametrize("happened", [True, False])

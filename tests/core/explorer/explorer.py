@@ -112,7 +112,7 @@ def explore(  # noqa: PLR0913 - each is one more thing that may happen at any mo
         limit: the most states to visit.
         first_violation: stop at the first.
         store: makes the ledgers of several workers on a store, to whom the transactions are dealt out;
-            then a worker may also keep up with the others, and tend what they aborted, at any time.
+            then a worker may also keep up with the others, and maintain what they aborted, at any time.
         shuffled: the seed of a random order in which states are visited, so that `limit` takes a sample.
 
     >>> found = explore("ex", "rx sy")
@@ -178,7 +178,7 @@ def explore(  # noqa: PLR0913 - each is one more thing that may happen at any mo
 
 def _judge(run: Run, result: Exploration, schedule: list[int]) -> None:
     result.finals += 1
-    if not all(task.done or (task.tends and task.request is POINT) for task in run.tasks):
+    if not all(task.done or (task.maintains and task.request is POINT) for task in run.tasks):
         result.violations.setdefault("deadlock", schedule)
         return
     result.gave_up += any(task.gave_up for task in run.tasks)
@@ -186,7 +186,7 @@ def _judge(run: Run, result: Exploration, schedule: list[int]) -> None:
     result.anomalies |= run.anomalies()
     for name in judge(run):
         result.violations.setdefault(name, schedule)
-    outcome = tuple((task.committed, task.failed, task.gave_up) for task in run.tasks if not task.tends)
+    outcome = tuple((task.committed, task.failed, task.gave_up) for task in run.tasks if not task.maintains)
     result.ends.add((outcome, tuple(run.order), tuple(run.world.values)))
 
 

@@ -93,7 +93,7 @@ class Run(Tasks):
         """Return the tasks that can move, and behind them the workers that have something to keep up with."""
         found: list[int] = []
         for task in self.tasks:
-            if task.tends and task.request is POINT and not self.replicas[task.worker].has_aborted:
+            if task.maintains and task.request is POINT and not self.replicas[task.worker].has_aborted:
                 continue
             if task.done or (type(task.request) is Wait and not task.request.ticket.fired):
                 continue

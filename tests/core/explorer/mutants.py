@@ -122,7 +122,7 @@ class HoldsDroppedAtDecision(Protocol):
         if blocked is None and txn.state is State.RELEASING:
             for hold in list(txn.holds.values()):
                 self.board.drop_hold(hold)
-            self.nudge(txn)
+            self.wake_watchers(txn)
         return blocked
 
     def released(self, call: Call) -> None:
@@ -197,7 +197,7 @@ class ParkLetsGo(Protocol):
         super().park(txn, parked=parked, hooked=hooked)
         for hold in list(txn.holds.values()) if parked else ():
             self.board.drop_hold(hold)
-        self.nudge(txn)
+        self.wake_watchers(txn)
 
 
 class SplitForgetsReads(Protocol):

@@ -103,7 +103,7 @@ class Task:
     stack: list[Doing] = field(default_factory=list[Doing])
     begins: bool = False
     worker: int = 0
-    tends: bool = False
+    maintains: bool = False
     end: str = ""
     branch: bool = False
     parts: list[Task] = field(default_factory=list["Task"])

@@ -66,7 +66,7 @@ class Tasks(Operations):
     # ---- who there is
 
     def cast(self, workers: int, count: int) -> None:
-        """Make the tasks that the plan asks for; `workers` tend what others abort."""
+        """Make the tasks that the plan asks for; `workers` maintain what others abort."""
         plan = self.plan
         for number, program in enumerate(plan.programs):
             self.tasks.append(Task(number, (), begins=True, worker=number % count))
@@ -95,8 +95,8 @@ class Tasks(Operations):
         for task in [each for each in self.tasks if each.plans]:
             self._add().stack = [self._meddle(task, self._cut_off)]
         for worker in range(workers):
-            tender = self._add(worker=worker)
-            tender.tends, tender.stack = True, [self._tend(worker)]
+            maintenance = self._add(worker=worker)
+            maintenance.maintains, maintenance.stack = True, [self._maintain(worker)]
 
     def _add(self, *, worker: int = 0, program: Program = ()) -> Task:
         last = self.tasks[len(self.plan.programs) - 1]
@@ -401,9 +401,9 @@ class Tasks(Operations):
 
     # ---- whoever comes between them
 
-    def _tend(self, worker: int) -> Doing:
+    def _maintain(self, worker: int) -> Doing:
         while True:
-            yield from self.drivers[worker].tend()
+            yield from self.drivers[worker].maintain()
             yield POINT
 
     def _meddle(self, owner: Task, meddle: Callable[[Task], Doing]) -> Doing:

@@ -109,7 +109,7 @@ def what_a_person_says_is_said_of_one_effect_and_of_no_other(twins: Twins) -> No
 
 def who_may_still_be_sending_is_noted_of_the_effects_that_are_named(twins: Twins) -> None:
     twins.write(opened(), intent(), intent(position=1))
-    twins.ours.book(lambda book: book.may_come(["trip#1/1"], "ghost"))
+    twins.ours.book(lambda book: book.set_sender(["trip#1/1"], "ghost"))
     assert [e.sender for e in loaded(twins.ours).effects] == [None, "ghost"]
 
 
@@ -553,16 +553,16 @@ def workers_are_seen_in_the_order_of_their_names_but_for_oneself(twins: Twins) -
     assert [row.worker for row in twins.ours.book(lambda book: book.workers())] == ["one", "three", "two"]
 
 
-def a_worker_is_haunted_or_struck_off_by_its_name(twins: Twins) -> None:
+def a_worker_is_marked_as_a_zombie_or_removed_by_its_name(twins: Twins) -> None:
     for name in ("one", "two", "three"):
         twins.ours.worker(name)
         twins.other.worker(name)
-    twins.other.book(lambda book: book.haunt("three"))
-    assert twins.ours.book(lambda book: book.ghosts()) == frozenset()
-    twins.ours.book(lambda book: book.haunt("two"))
-    assert twins.ours.book(lambda book: book.ghosts()) == {"two"}
-    twins.ours.book(lambda book: book.strike_off(["two", "nobody"]))
-    assert ([row[1] for row in twins.ours.rows("worker")], twins.ours.book(lambda book: book.ghosts())) == (
+    twins.other.book(lambda book: book.mark_zombie("three"))
+    assert twins.ours.book(lambda book: book.zombies()) == frozenset()
+    twins.ours.book(lambda book: book.mark_zombie("two"))
+    assert twins.ours.book(lambda book: book.zombies()) == {"two"}
+    twins.ours.book(lambda book: book.remove_workers(["two", "nobody"]))
+    assert ([row[1] for row in twins.ours.rows("worker")], twins.ours.book(lambda book: book.zombies())) == (
         ["one", "three"], frozenset(),
     )  # fmt: skip
 
@@ -571,7 +571,7 @@ def for_how_long_a_ghost_was_watched_is_noted_by_its_name(twins: Twins) -> None:
     for name in ("one", "two"):
         twins.ours.worker(name)
         twins.other.worker(name)
-        twins.ours.book(lambda book, name=name: book.haunt(name))
+        twins.ours.book(lambda book, name=name: book.mark_zombie(name))
     twins.ours.book(lambda book: book.watched("two", 7.0))
     twins.other.book(lambda book: book.watched("one", 9.0))
     seen = [[row.watched for row in side.book(lambda book: book.workers())] for side in (twins.ours, twins.other)]
@@ -678,7 +678,7 @@ def an_image_is_the_last_that_was_written_and_the_log_before_it_goes(twins: Twin
             twins.other.takes(theirs)
         images: list[int] = []
         for _ in range(12):
-            twins.ours.takes(one, lambda protocol, _book: protocol.leap(1))
+            twins.ours.takes(one, lambda protocol, _book: protocol.skip_epochs(1))
             images += [row[1] for row in twins.ours.rows("image") if row[1] not in images]
     assert images == [3, 6, 9, 12]
     assert [row[1] for row in twins.ours.rows("log")] == [12, 13]
@@ -702,7 +702,7 @@ def the_log_is_kept_for_whoever_has_not_come_as_far_and_was_not_buried(twins: Tw
         twins.ours.takes(one)
     twins.ours.takes(slow)
     assert [enrolled(twins.ours, name)[1] for name in ("slower", "slow", "buried", "one")] == [7, 11, 1, 0]
-    twins.ours.book(lambda book: book.haunt(buried.worker))
+    twins.ours.book(lambda book: book.mark_zombie(buried.worker))
     twins.other.worker("slow")
     with twins.images_every(2):
         for _ in range(6):
@@ -714,11 +714,11 @@ def the_log_is_kept_for_whoever_has_not_come_as_far_and_was_not_buried(twins: Tw
 
 
 def whose_name_is_off_the_list_has_lost_its_lease_though_the_log_is_cut(twins: Twins) -> None:
-    loses_its_lease(twins, lambda book: book.strike_off(["hung"]))
+    loses_its_lease(twins, lambda book: book.remove_workers(["hung"]))
 
 
 def whose_name_is_on_the_list_as_a_ghosts_has_lost_its_lease_though_the_log_is_cut(twins: Twins) -> None:
-    loses_its_lease(twins, lambda book: book.haunt("hung"))
+    loses_its_lease(twins, lambda book: book.mark_zombie("hung"))
 
 
 def loses_its_lease(twins: Twins, by: Callable[[Any], None]) -> None:
@@ -856,7 +856,7 @@ def a_look_shows_the_workers_and_the_sizes_of_one_namespace(twins: Twins) -> Non
                 begins(side, member, name)
                 for _ in range(4):
                     side.takes(member)
-    twins.ours.book(lambda book: book.haunt("two"))
+    twins.ours.book(lambda book: book.mark_zombie("two"))
     found = twins.ours.book(lambda book: Look(book).workers())
     look = "SELECT buried_at_seconds FROM settlemark_worker WHERE namespace = 'ours' AND id = 'two'"
     ((since,),) = twins.store.asked(look)

@@ -145,9 +145,9 @@ def test_a_forked_childs_queue_is_empty_and_its_parents_locks_are_not_its_own():
 
 def test_what_a_step_did_here_is_taken_back_last_first_and_once():
     step, undone = queued(), []
-    step.regrets = [lambda: undone.append(1), lambda: undone.append(2)]
-    step.regret()
-    step.regret()
+    step.rollbacks = [lambda: undone.append(1), lambda: undone.append(2)]
+    step.roll_back()
+    step.roll_back()
     assert undone == [2, 1]
 
 
@@ -207,7 +207,7 @@ def test_a_worker_that_others_have_buried_is_on_the_list_no_more(wire):
     one.renews(wire)
     two.renews(wire)
     book = two.book(wire)
-    book.haunt(one.lease.worker)
+    book.mark_zombie(one.lease.worker)
     book.flush()
     assert (one.enrolment.is_entered(wire), two.enrolment.is_entered(wire)) == (False, True)
 
@@ -222,11 +222,11 @@ def test_a_lost_name_is_told_and_leaves_the_list_once_nothing_that_it_began_is_o
         assert (told, list(world.queue.steps)) == ([(former, 0)], [])
     world.enrolment.tell_lost()
     assert told == [(former, 0)]
-    world.enrolment.lay(world.lease.worker)
+    world.enrolment.remove_former(world.lease.worker)
     assert list(world.queue.steps) == []
-    world.enrolment.lay(former)
+    world.enrolment.remove_former(former)
     struck = []
-    world.queue.steps.popleft().step(None, SimpleNamespace(strike_off=struck.extend))
+    world.queue.steps.popleft().step(None, SimpleNamespace(remove_workers=struck.extend))
     assert struck == [former]
 
 
@@ -237,7 +237,7 @@ def test_a_worker_whose_store_fails_as_it_leaves_is_seen_by_its_neighbours_to_do
     worker = world.lease.worker
     world.lease.renewed(world.lease.now())
     with world.acts.out(former):
-        world.enrolment.vanish(worker)
+        world.enrolment.retire_names(worker)
         assert (is_gone(worker), is_gone(former), world.lease.is_held) == (True, False, False)
 
 
@@ -304,7 +304,7 @@ def test_a_replica_whose_log_is_cut_begins_anew_at_the_image(wire, elsewhere, mo
     assert (world.log.image(wire)[0], [number for number, _ in world.log.behind(wire, 0)]) == (2, [2])
     third = entry(elsewhere, wire, begins("c"))
     behind.replica.catch_up(wire, 3)
-    assert (image(behind.replica.protocol), behind.replica.applied, behind.replica.amends) == (third, 3, [])
+    assert (image(behind.replica.protocol), behind.replica.applied, behind.replica.repairs) == (third, 3, [])
 
 
 def test_a_replica_that_reads_in_the_log_that_it_was_buried_lets_go(wire, elsewhere):
@@ -370,7 +370,7 @@ def test_steps_of_one_transaction_are_one_entry_and_each_has_its_answer(transact
     with pytest.raises(SpoiltError) as spoilt:
         world.transaction.take([queued(), at_fault := queued(refused)])
     assert spoilt.value.item is at_fault
-    assert world.transaction.find_out(passing=True) is False
+    assert world.transaction.find_out(transient=True) is False
     world.transaction.undo([at_fault])
     assert (len(world.stored()), world.replica.applied) == (1, 1)
     assert [txn.name for txn in world.replica.protocol.live.values()] == ["a"]
@@ -388,7 +388,7 @@ def test_a_transaction_whose_answer_was_lost_is_found_in_the_log(transaction):
     world = transaction
     world.transaction.take([queued(lambda p, _: p.begin("a", owner=world.lease.worker).name)])
     world.replica.applied = 0  # as if nobody knew
-    assert world.transaction.find_out(passing=False) is True
+    assert world.transaction.find_out(transient=False) is True
     assert (world.replica.applied, [txn.name for txn in world.replica.protocol.live.values()]) == (1, ["a"])
 
 
@@ -409,8 +409,8 @@ class Takes:
             raise self.error
         self.taken = Taken(1, [(None, "done") for _ in items], [])
 
-    def find_out(self, *, passing):
-        del passing
+    def find_out(self, *, transient):
+        del transient
         return self.committed
 
     def undo(self, items):
@@ -439,7 +439,7 @@ def test_a_batch_is_taken_together_and_each_caller_answered():
     batch.take_queued()
     assert takes.tried == [steps]
     assert [(step.over, step.answer.value) for step in steps] == [(True, "done")] * 3
-    assert (batch.count, batch.crowded, batch.left()) == (1, True, [])
+    assert (batch.count, batch.was_shared, batch.left()) == (1, True, [])
 
 
 def test_a_step_at_fault_is_found_by_halves_and_the_rest_is_taken_in_its_order():
@@ -461,16 +461,16 @@ def test_where_the_store_fails_callers_are_told_and_what_nobody_waits_for_stays_
     assert (type(waits.answer.error), list(queue.steps), batch.failing) == (LedgerError, [later], True)
 
 
-def test_a_store_that_is_silent_leaves_a_batch_in_limbo_until_it_says_what_became_of_it():
+def test_a_store_that_is_silent_leaves_a_batch_in_doubt_until_it_says_what_became_of_it():
     queue, step = StepQueue(), queued()
     queue.steps.append(step)
     takes = Takes({step}, sa.exc.OperationalError("COMMIT", {}, LateError()), committed=None)
     batch = batches(queue, takes)
     batch.take_queued()
-    assert (batch.limbo, step.over, step.answer.done, batch.left()) == ([step], False, False, [step])
+    assert (batch.in_doubt, step.over, step.answer.done, batch.left()) == ([step], False, False, [step])
     takes.committed, takes.taken = True, Taken(1, [(None, "it was taken")], [])
     batch.take_queued()
-    assert (batch.limbo, step.answer.value, len(takes.tried)) == (None, "it was taken", 1)
+    assert (batch.in_doubt, step.answer.value, len(takes.tried)) == (None, "it was taken", 1)
 
 
 def test_an_interrupted_leader_leaves_the_others_steps_to_the_next():
@@ -531,7 +531,7 @@ def test_a_step_that_is_given_up_while_it_is_taken_is_in_doubt_and_what_it_did_h
     undone = []
     answer = commits.submit(nothing, durable=False)
     step = answer.item
-    step.taking, step.regrets = True, [lambda: undone.append("seat")]
+    step.taking, step.rollbacks = True, [lambda: undone.append("seat")]
     answer.limit.since = time.monotonic() - PATIENCE
     answer.give_up()
     with pytest.raises(LedgerError, match="not known yet") as raised:

@@ -102,7 +102,7 @@ def test_who_has_lost_its_lease_is_on_the_list_under_another_name_with_its_next_
 
     def take_over(protocol, book):
         bury(protocol, book, "one")
-        book.strike_off(["one"])
+        book.remove_workers(["one"])
 
     twins.ours.takes(other, take_over)
     twins.ours.takes(worker)

@@ -88,7 +88,7 @@ class Crew:
         """
         settlement = Settlement(self.url, lease=self.lease, keep_open=0.0)
         host = host_of(settlement)
-        host._tender.stop()
+        host._maintenance.stop()
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
             undone = settlement.recover(keep_open=0.0).undone

@@ -134,7 +134,7 @@ def play(shared_url, office, monkeypatch):
                 retries=Retries(first=0, most=0),
                 on_failure="retry",
             )
-        host_of(made)._tender.stop()
+        host_of(made)._maintenance.stop()
         host_of(made).driver.probing.on_doubt = None  # the test asks
         opened.append(made)
         return made

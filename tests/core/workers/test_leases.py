@@ -132,7 +132,7 @@ def test_a_worker_whose_lease_is_taken_while_it_is_between_two_calls_is_told_at_
             with hung.transaction("taken") as tx:
                 tx.call(crew.tools["add"], cell="x", amount=1)
                 worker = host_of(hung).ledger.worker
-                host_of(other).ledger.now(lambda protocol, book: (protocol.bury(worker), book.strike_off([worker])))
+                host_of(other).ledger.now(lambda protocol, book: (protocol.bury(worker), book.remove_workers([worker])))
                 assert other.recover().undone == ["taken"]
                 tx.call(crew.tools["add"], cell="x", amount=10)
         assert crew.desk.cells() == {"x": 0}

@@ -149,7 +149,7 @@ def silent(shared_url, office, clocks, monkeypatch):
         host_of(made).driver.probing.on_doubt = None  # the test asks
         host_of(
             made
-        )._tender.stop()  # and looks: else what one takes up by itself is under way when the other has looked
+        )._maintenance.stop()  # and looks: else what one takes up by itself is under way when the other has looked
         opened.append(made)
         return made
 
@@ -422,7 +422,9 @@ def test_who_lost_its_lease_before_it_acted_sends_nothing_when_it_comes_back(sil
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["on this host", "elsewhere"])
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("at", POINTS)
-def test_what_a_silent_worker_may_be_at_is_touched_by_nobody_until_it_is_laid(silent, office, clocks, at, elsewhere):
+def test_what_a_silent_worker_may_be_at_is_touched_by_nobody_until_it_cannot_send(
+    silent, office, clocks, at, elsewhere
+):
     assert holds(silent, office, clocks[1], at, elsewhere=elsewhere) == []
 
 
@@ -628,7 +630,7 @@ def test_without_a_quarantine_one_elsewhere_that_falls_silent_holds_nothing(sile
 
 def believes_absence(patch):
     """What a probe calls absent is sent again, whoever may still be sending it."""
-    patch.setattr(SqlBook, "ghosts", lambda _book: frozenset())
+    patch.setattr(SqlBook, "zombies", lambda _book: frozenset())
 
 
 def says_nothing(patch):
@@ -649,12 +651,12 @@ def undoes_at_once(patch):
         return False, False
 
     patch.setattr(TakingBack, "_undone_elsewhere", never)
-    patch.setattr(recovery, "haunted", lambda *_given: [])
+    patch.setattr(recovery, "held_by_zombies", lambda *_given: [])
 
 
 def is_dead_to_all(patch):
     """Whoever is only silent is off the list at once."""
-    patch.setattr(SqlBook, "haunt", lambda book, worker: book.strike_off([worker]))
+    patch.setattr(SqlBook, "mark_zombie", lambda book, worker: book.remove_workers([worker]))
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def play(tmp_path, monkeypatch):
                 retries=Retries(first=0, most=0),
                 on_failure="retry",
             )
-        host_of(made)._tender.stop()
+        host_of(made)._maintenance.stop()
         host_of(made).driver.probing.on_doubt = None  # the test asks
         opened.append(made)
         return made

@@ -45,9 +45,9 @@ class Undoing:
         itself when the store works again is not waited for.
         """
         txn = attempt.txn
-        if txn is None or attempt.adrift:
+        if txn is None or attempt.handed_over:
             return
-        yield from self.doom(attempt, reason, **detail)
+        yield from self.abort_within_call(attempt, reason, **detail)
         if txn.state in (State.ABORTING, State.RELEASING, State.ABORTED):
             yield from self._kernel.waits.until_finished(attempt, txn)
 
@@ -61,17 +61,17 @@ class Undoing:
         with self._kernel.local as protocol:
             raise protocol.refusal(attempt.live)
 
-    def doom(self, attempt: Attempt, reason: Reason, **detail: Any) -> Program[None]:
+    def abort_within_call(self, attempt: Attempt, reason: Reason, **detail: Any) -> Program[None]:
         """Abort a transaction from within one of its calls: it is undone when that has returned."""
         txn, detail = attempt.live, attempt.records.cause(detail)
 
-        def doom(protocol: Protocol, _book: Book) -> None:
+        def mark(protocol: Protocol, _book: Book) -> None:
             protocol.abort(txn, reason, **detail)
             if txn.id == DETACHED:
                 self._kernel.attempts.pop(txn, None)  # its caller may have gone when the store works again
 
-        # While the store fails this stays queued, and the tender concludes it when the store works again.
-        yield from self._kernel.surely(doom)
+        # While the store fails this stays queued, and the maintenance thread concludes it when the store works again.
+        yield from self._kernel.queue_step(mark)
         yield from self.tidy()
 
     def suspend(self, attempt: Attempt) -> Program[None]:
@@ -83,14 +83,14 @@ class Undoing:
         )
         with self._kernel.local as protocol:
             attempt.suspended = True
-            protocol.nudge(txn)
+            protocol.wake_watchers(txn)
 
     def abandon(self, attempt: Attempt) -> Program[None]:
         """Give up the place that an aborted attempt's retry has taken, or would take: no attempt will use it."""
         txn = attempt.txn
         if txn is None:
             return
-        yield from self._kernel.surely(lambda protocol, _book: protocol.unretry(txn))
+        yield from self._kernel.queue_step(lambda protocol, _book: protocol.unretry(txn))
         yield from self.tidy()
         yield from self._kernel.waits.until_concluded(
             attempt, txn
@@ -148,7 +148,7 @@ class Undoing:
             # On disk before anything is undone: a process that comes after a crash must not go on with it.
             try:
                 if not (yield from self._recorded(attempt)):
-                    self._drift(attempt)
+                    self._hand_over(attempt)
                     return
             except GeneratorExit:
                 raise
@@ -156,8 +156,8 @@ class Undoing:
                 interrupted = error
         left, interrupted = yield from self._conclude_effects(attempt, txn, interrupted)
         if left is not None:
-            if attempt.adrift:
-                self._drift(attempt)
+            if attempt.handed_over:
+                self._hand_over(attempt)
             elif not (txn.id == DETACHED or self._kernel.ledger.is_elsewhere):
                 yield from self._put_off_undo(attempt, txn, left)
             if interrupted is not None:
@@ -175,7 +175,7 @@ class Undoing:
             if txn.successor is not None:
                 self._kernel.seat(book, txn.successor, attempt.next(txn.successor))
 
-        yield from self._kernel.surely(finish)
+        yield from self._kernel.queue_step(finish)
         self._freshness.keep_plan(attempt, txn)
         with self._kernel.local:
             waiters, attempt.waiters = attempt.waiters, []
@@ -210,15 +210,15 @@ class Undoing:
             else:
                 if concluded is False:
                     return effect, interrupted  # what came before it is undone behind it, in its order
-                attempt.adrift = concluded is None
+                attempt.handed_over = concluded is None
             attempt.concluded.add(effect.path)
-            if attempt.adrift:
+            if attempt.handed_over:
                 return effect, interrupted
         return None, interrupted
 
-    def _drift(self, attempt: Attempt) -> None:
+    def _hand_over(self, attempt: Attempt) -> None:
         """Leave an abort where the store's failure has stopped it: it is gone on with when the store works again."""
-        attempt.adrift = True
+        attempt.handed_over = True
         log.warning(
             "%s is to be undone, and the ledger does not answer: that goes on by itself when it does",
             attempt.name,
@@ -227,14 +227,14 @@ class Undoing:
         with self._kernel.local:
             waiters, attempt.waiters = attempt.waiters, []
         fire(waiters)
-        self._kernel.call_tender()
+        self._kernel.call_maintenance()
 
     def _put_off_undo(self, attempt: Attempt, txn: Txn, effect: Effect) -> Program[None]:
         """Leave an abort where it is, holding what it holds: a worker that fell silent may be at an effect of it.
 
         The next look goes on with it: when the silent worker does nothing more, or is known to have done it.
         """
-        attempt.adrift = True
+        attempt.handed_over = True
         told = attempt.records.outcome(effect, self._kernel.clock())
 
         def put_off(protocol: Protocol, book: Book) -> None:
@@ -251,9 +251,9 @@ class Undoing:
                 )
             if not attempt.knows_more:
                 self._kernel.attempts.pop(txn, None)
-            protocol.nudge(txn)  # programs that wait for its end here have done what can be done now
+            protocol.wake_watchers(txn)  # programs that wait for its end here have done what can be done now
 
-        yield from self._kernel.surely(put_off)
+        yield from self._kernel.queue_step(put_off)
         with self._kernel.local:
             waiters, attempt.waiters = attempt.waiters, []
         fire(waiters)
@@ -286,7 +286,7 @@ class Undoing:
     def _recorded(self, attempt: Attempt) -> Program[bool]:
         """Record that a transaction aborts, behind all that was queued before; return whether it is on disk."""
         return (
-            yield from self._kernel.surely(
+            yield from self._kernel.queue_step(
                 lambda _protocol, book: attempt.put(book, [attempt.state_change(self._kernel.clock())]), durable=True
             )
         )

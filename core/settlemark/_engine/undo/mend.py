@@ -60,7 +60,7 @@ class Mending:
         def tell(_protocol: Protocol, book: Book) -> None:
             book.write([told])
 
-        yield from self._kernel.surely(tell, durable=True)
+        yield from self._kernel.queue_step(tell, durable=True)
         tell_change(told)
         return False  # a write, whoever read meanwhile must not go by it
 

@@ -89,7 +89,7 @@ class TakingBack:
 
         if acted:
             # On disk before the next is undone: a crash repeats one undo, not many.
-            return (yield from self._kernel.surely(undone, durable=True))
+            return (yield from self._kernel.queue_step(undone, durable=True))
         self._kernel.ledger.later(undone)
         return True
 
@@ -149,7 +149,7 @@ class TakingBack:
 
         def tell(_protocol: Protocol, book: Book) -> None:
             attempt.put(book, [told])
-            book.may_come([effect.key], None)
+            book.set_sender([effect.key], None)
 
         try:
             yield from self._kernel.step(tell, durable=True)
@@ -163,7 +163,7 @@ class TakingBack:
         sender = effect.sender or ""
 
         def look(_protocol: Protocol, book: Book) -> tuple[bool, bool]:
-            return sender in book.ghosts(), _undone_by_sender(book, effect) is not None
+            return sender in book.zombies(), _undone_by_sender(book, effect) is not None
 
         try:
             return (yield from self._kernel.step(look))

@@ -245,8 +245,8 @@ class Rewinds:
             for key in mirrors:
                 returned(protocol, calls[key], happened=key in chosen)
             self._record(request, look, protocol, book)
-            book.otherwise(attempt.effects.clear)
-            book.otherwise(partial(setattr, attempt, "written", False))
+            book.on_rollback(attempt.effects.clear)
+            book.on_rollback(partial(setattr, attempt, "written", False))
             for key in chosen:
                 mirrors[key].calls = calls[key]
             for key, mirror in mirrors.items():

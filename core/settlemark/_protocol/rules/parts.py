@@ -81,7 +81,7 @@ class Parts:
             c.Own: self.ownership.own,
             c.Bury: self.ownership.bury,
             c.Advance: self.frontier.advance,
-            c.Leap: self.board.leap,
+            c.SkipEpochs: self.board.skip_epochs,
             c.TellTime: self.board.tell_time,
         }
 

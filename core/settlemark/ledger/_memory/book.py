@@ -29,10 +29,10 @@ from settlemark.ledger._contract import (
     TransactionRow,
     age_of,
 )
-from settlemark.ledger._gate import gated
-from settlemark.ledger._memory.rollback import as_held, attempt_as_it_is, effect_as_it_is
+from settlemark.ledger._memory.rollback import attempt_restorer, effect_restorer, value_restorer
 from settlemark.ledger._payloads.payloads import PRUNED_WHY, Field, Packer
 from settlemark.ledger._payloads.unreadable import Outdated
+from settlemark.ledger._storable import storable
 
 _TOLD: tuple[Field, ...] = ("result", "error", "note", "said")
 
@@ -54,7 +54,7 @@ class MemoryBook:
     def __init__(self, payloads: Packer, *, retain: int, url: str) -> None:
         self.url = url
         self.payloads = payloads
-        self.plainly = False
+        self.short_ascii = False
         """Whether texts are shortened further: the present step has failed without that."""
         self._retain = retain
         self._transactions: dict[tuple[str, int], RecordedTransaction] = {}
@@ -66,20 +66,20 @@ class MemoryBook:
         self._fences: dict[str, float] = {}
         self.behind = 0  # nobody else writes
         self._stripped: dict[tuple[str, int], float] = {}
-        self._otherwise: list[Callable[[], object]] = []
+        self._rollbacks: list[Callable[[], object]] = []
 
     # ---- steps
 
     def keep(self) -> None:
         """Keep what a step has written, and forget the oldest transaction if there is no room."""
-        self._otherwise.clear()
+        self._rollbacks.clear()
         if len(self._finished) > self._retain:
             self._let_go(self._finished.popitem(last=False)[0])
 
-    def take_back(self) -> None:
+    def roll_back(self) -> None:
         """Undo what a step has written."""
-        while self._otherwise:
-            self._otherwise.pop()()
+        while self._rollbacks:
+            self._rollbacks.pop()()
 
     # ---- writing
 
@@ -90,9 +90,9 @@ class MemoryBook:
             LedgerError: an effect's key is taken, its transaction is not recorded, or another store could not hold one
                 of them; none of them is recorded.
         """
-        changes = gated(changes, plainly=self.plainly)
+        changes = storable(changes, short_ascii=self.short_ascii)
         self._check(changes)
-        regret = self._otherwise.append
+        on_rollback = self._rollbacks.append
         for change in changes if self.payloads.plain else [self._redacted(change) for change in changes]:
             kind = type(change)
             if kind is OutcomeChange:
@@ -103,21 +103,21 @@ class MemoryBook:
                 effect = RecordedEffect(change, change.outcome)  # type: ignore[arg-type,union-attr]
                 effects = self._transactions[change.name, change.attempt].effects  # type: ignore[union-attr]
                 effects.append(effect)
-                regret(partial(effects.remove, effect))
+                on_rollback(partial(effects.remove, effect))
                 if len(effects) > 1 and effects[-2].row.position > effect.row.position:
                     effects.sort(key=lambda e: e.row.position)
                 self._effects[change.key] = effect  # type: ignore[union-attr]
-                regret(partial(self._effects.pop, change.key))  # type: ignore[union-attr]
+                on_rollback(partial(self._effects.pop, change.key))  # type: ignore[union-attr]
             elif kind is TransactionRow and (change.name, change.attempt) not in self._transactions:  # type: ignore[union-attr]
                 recorded = RecordedTransaction(change, change.state, change.epoch)  # type: ignore[arg-type,union-attr]
-                regret(as_held(self._last, change.name, self._last.get(change.name)))  # type: ignore[union-attr]
-                regret(partial(self._transactions.pop, (change.name, change.attempt)))  # type: ignore[union-attr]
+                on_rollback(value_restorer(self._last, change.name, self._last.get(change.name)))  # type: ignore[union-attr]
+                on_rollback(partial(self._transactions.pop, (change.name, change.attempt)))  # type: ignore[union-attr]
                 self._transactions[change.name, change.attempt] = recorded  # type: ignore[union-attr]
                 self._last[change.name] = recorded  # type: ignore[union-attr]
             elif isinstance(change, Said):
                 self._hear(change)
             elif kind is Fence:
-                regret(as_held(self._fences, change.run, self._fences.get(change.run)))  # type: ignore[union-attr]
+                on_rollback(value_restorer(self._fences, change.run, self._fences.get(change.run)))  # type: ignore[union-attr]
                 self._fences[change.run] = change.at  # type: ignore[union-attr]
 
     def _redacted(self, change: Change) -> Change:
@@ -159,7 +159,7 @@ class MemoryBook:
         effect = self._effects.get(change.key)
         if effect is None:
             return
-        self._otherwise.append(effect_as_it_is(effect))
+        self._rollbacks.append(effect_restorer(effect))
         effect.outcome, effect.result, effect.error = change.outcome, change.result, change.error
         effect.tag, effect.note, effect.settled_at = change.tag, change.note, change.at
         effect.disposition, effect.link = change.disposition, change.link
@@ -169,7 +169,7 @@ class MemoryBook:
     def _hear(self, change: Said) -> None:
         effect = self._effects.get(change.key)
         if effect is not None:
-            self._otherwise.append(effect_as_it_is(effect))
+            self._rollbacks.append(effect_restorer(effect))
             effect.said, effect.said_by, effect.said_at = change.text, change.by, change.at
             effect.dealt_at = change.at if change.dealt else None
 
@@ -178,7 +178,7 @@ class MemoryBook:
         recorded = self._transactions.get(key)
         if recorded is None:
             return
-        self._otherwise.append(attempt_as_it_is(recorded))
+        self._rollbacks.append(attempt_restorer(recorded))
         recorded.state, recorded.reason, recorded.epoch = change.state, change.reason, change.epoch
         recorded.cause, recorded.link = change.cause, change.link
         recorded.waits_for, recorded.waits_on = change.waits_for, change.waits_on
@@ -194,7 +194,7 @@ class MemoryBook:
                 return
         if key not in self._finished:
             self._finished[key] = None
-            self._otherwise.append(partial(self._finished.pop, key))
+            self._rollbacks.append(partial(self._finished.pop, key))
 
     def _let_go(self, attempt: tuple[str, int]) -> None:
         """Forget an attempt for want of room, but not its name: a new transaction must not get that."""
@@ -315,25 +315,25 @@ class MemoryBook:
 
     # ---- workers
 
-    def otherwise(self, undo: Callable[[], object]) -> None:
+    def on_rollback(self, undo: Callable[[], object]) -> None:
         """Call a function if the step fails."""
-        self._otherwise.append(undo)
+        self._rollbacks.append(undo)
 
     def gone(self) -> list[str]:
         """Return nothing: there is no other worker."""
         return []
 
-    def ghosts(self) -> frozenset[str]:
+    def zombies(self) -> frozenset[str]:
         """Return nothing: all senders are in this process."""
         return frozenset()
 
-    def haunt(self, worker: str) -> None:
+    def mark_zombie(self, worker: str) -> None:
         """Do nothing."""
 
-    def may_come(self, keys: Iterable[str], sender: str | None) -> None:
+    def set_sender(self, keys: Iterable[str], sender: str | None) -> None:
         """Do nothing."""
 
-    def strike_off(self, workers: Iterable[str]) -> None:
+    def remove_workers(self, workers: Iterable[str]) -> None:
         """Do nothing."""
 
     def transactions(self) -> list[RecordedTransaction]:

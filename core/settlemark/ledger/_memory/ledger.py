@@ -110,7 +110,7 @@ class MemoryLedger:
 
     def _take_back(self, journal: list[Command]) -> None:
         """Undo a step's changes: in the record, in this process, and in the protocol, which is restored."""
-        self.book.take_back()
+        self.book.roll_back()
         if not journal:
             return
         protocol = self.protocol
@@ -144,8 +144,8 @@ class MemoryLedger:
         """
         failed: BaseException | None = None
         interrupt: BaseException | None = None
-        for plainly in (False, True):
-            self.book.plainly = plainly
+        for short_ascii in (False, True):
+            self.book.short_ascii = short_ascii
             try:
                 self.now(step, told=False)
             except BaseException as error:
@@ -154,7 +154,7 @@ class MemoryLedger:
             else:
                 break
             finally:
-                self.book.plainly = False
+                self.book.short_ascii = False
         else:
             assert failed is not None
             log_failure(_log, "an outcome could not be recorded, and is lost", failed, ledger=self.url)

@@ -10,23 +10,23 @@ from typing import Any
 
 from settlemark.ledger._contract import RecordedEffect, RecordedTransaction
 
-Regret = Callable[[], object]
+Restore = Callable[[], object]
 _OF_EFFECT = tuple(field.name for field in fields(RecordedEffect))
 _OF_ATTEMPT = tuple(field.name for field in fields(RecordedTransaction))
 _effect_is, _attempt_is = attrgetter(*_OF_EFFECT), attrgetter(*_OF_ATTEMPT)
 
 
-def effect_as_it_is(effect: RecordedEffect) -> Regret:
+def effect_restorer(effect: RecordedEffect) -> Restore:
     """Return a function that restores an effect's present fields."""
     return partial(_restore, effect, _OF_EFFECT, _effect_is(effect))
 
 
-def attempt_as_it_is(recorded: RecordedTransaction) -> Regret:
+def attempt_restorer(recorded: RecordedTransaction) -> Restore:
     """Return a function that restores an attempt's present fields."""
     return partial(_restore, recorded, _OF_ATTEMPT, _attempt_is(recorded))
 
 
-def as_held(held: dict[str, Any], name: str, before: Any) -> Regret:
+def value_restorer(held: dict[str, Any], name: str, before: Any) -> Restore:
     """Return a function that restores the present value under a name; None removes it."""
     return partial(_put_back, held, name, before)
 
@@ -43,4 +43,4 @@ def _put_back(held: dict[str, Any], name: str, before: Any) -> None:
         held[name] = before
 
 
-__all__ = ["Regret", "as_held", "attempt_as_it_is", "effect_as_it_is"]
+__all__ = ["Restore", "attempt_restorer", "effect_restorer", "value_restorer"]

@@ -165,7 +165,7 @@ def _without(value: Any, paths: Iterable[Path], found: set[str]) -> Any:
     def change(key: str, item: Any) -> Any:
         if key not in heads and "*" not in heads and "." not in key:
             return item
-        rest = _beneath(paths, key)
+        rest = _paths_below(paths, key)
         if () in rest:
             found.update(_secrets(item))
             return {MARKER: None}
@@ -174,7 +174,7 @@ def _without(value: Any, paths: Iterable[Path], found: set[str]) -> Any:
     return _rebuilt(value, change)
 
 
-def _beneath(paths: Iterable[Path], key: str) -> set[Path]:
+def _paths_below(paths: Iterable[Path], key: str) -> set[Path]:
     steps = [(key,), tuple(key.split("."))] if "." in key else [(key,)]
     return {path[len(step) :] for path in paths for step in steps if _meets(path, step)}
 

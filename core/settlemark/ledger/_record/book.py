@@ -25,7 +25,6 @@ from settlemark.ledger._contract import (
     TransactionRow,
     age_of,
 )
-from settlemark.ledger._gate import gated
 from settlemark.ledger._lease import NOTED_SECONDS, Watch
 from settlemark.ledger._lease import Row as Worker
 from settlemark.ledger._payloads.payloads import Blob, Field, Packer
@@ -44,45 +43,46 @@ from settlemark.ledger._record.statements import (
     ALL_UNRESOLVED,
     ATTEMPT,
     BY_KEY,
-    COLLEAGUES,
     EFFECTS,
     EFFECTS_OF_RUN,
     EFFECTS_OPEN_WITH,
     EFFECTS_SINCE,
-    GHOSTS,
-    HAUNT,
     IN_ORDER,
     INSERT_EFFECT,
     INSERT_FENCE,
     INSERT_TRANSACTION,
     LAST,
-    MAY_COME,
+    MARK_ZOMBIE,
     OF_RUN,
     OLD_FENCES,
     OPEN_WITH,
+    OTHER_WORKERS,
+    REMOVE_FENCE,
+    REMOVE_WORKER,
     SAY,
+    SET_SENDER,
     SINCE,
-    STRIKE_FENCE,
-    STRIKE_OFF,
     UNFINISHED,
     UNFINISHED_EFFECTS,
     UNRESOLVED_EFFECTS,
     UPDATE_EFFECT,
     UPDATE_TRANSACTION,
     WATCHED,
+    ZOMBIES,
 )
 from settlemark.ledger._record.sweeping import Sweeping
 from settlemark.ledger._sql.wire import Row, Statement, Values, Wire
+from settlemark.ledger._storable import storable
 from settlemark.ledger._workers import is_gone
 
 
 class SqlBook:
     """Reads and writes rows of one namespace, in the open transaction of a wire.
 
-    Every change passes the gate here, and `payloads` packs and unpacks every payload.
+    Every change is made storable here, and `payloads` packs and unpacks every payload.
 
     Attributes:
-        regrets: functions that undo what steps have done in this process, to be called if nothing is committed.
+        rollbacks: functions that undo the steps' changes to this process, called if the store's transaction fails.
         worker: the owner's name for what is taken over.
         written: how many changes were recorded.
     """
@@ -90,7 +90,7 @@ class SqlBook:
     # Packed, here and below: tables of names and columns.
     __slots__ = (
         "_blobs", "_connection", "_namespace", "_payloads", "_rows", "_watch", "behind", "looked",
-        "named", "plainly", "regrets", "worker", "written",
+        "named", "rollbacks", "short_ascii", "worker", "written",
     )  # fmt: skip
 
     def __init__(self, wire: Wire, namespace: str, worker: str, payloads: Packer, watch: Watch | None = None) -> None:
@@ -102,22 +102,22 @@ class SqlBook:
         self._watch = watch or Watch(time.monotonic)
         self.worker = worker
         self.behind = 0
-        self.plainly = False  # the store has refused these changes without shortening
+        self.short_ascii = False  # the store has refused these changes without shortening
         self.written = 0
         self.named: dict[str, None] = {}  # the effects that the present step has written about
         self.looked: list[Worker] | None = None  # the other workers; counts once this transaction is committed
-        self.regrets: list[Callable[[], object]] = []
+        self.rollbacks: list[Callable[[], object]] = []
 
     # ---- undoing a step's changes to this process
 
-    def otherwise(self, undo: Callable[[], object]) -> None:
+    def on_rollback(self, undo: Callable[[], object]) -> None:
         """Call a function if the store's transaction is not committed."""
-        self.regrets.append(undo)
+        self.rollbacks.append(undo)
 
-    def undo(self) -> None:
-        """Call these functions, the last first."""
-        while self.regrets:
-            self.regrets.pop()()
+    def roll_back(self) -> None:
+        """Call the rollbacks, last first."""
+        while self.rollbacks:
+            self.rollbacks.pop()()
 
     # ---- writing
 
@@ -147,7 +147,7 @@ class SqlBook:
         for change in changes:
             if isinstance(change, OutcomeChange | EffectRow):
                 self.named[change.key] = None
-        changes = gated(changes, plainly=self.plainly)
+        changes = storable(changes, short_ascii=self.short_ascii)
         self.written += len(changes)
         try:
             self._keep(changes)
@@ -337,55 +337,55 @@ class SqlBook:
     def remove_fences(self, runs: Iterable[str]) -> None:
         """Remove fences from the record."""
         for run in runs:
-            self._wire.execute(STRIKE_FENCE, {"namespace": self._namespace, "run": run})
+            self._wire.execute(REMOVE_FENCE, {"namespace": self._namespace, "run": run})
 
     # ---- workers
 
     def gone(self) -> list[str]:
-        """Return the workers that are gone: one whose process ended is removed, a silent one becomes a ghost."""
+        """Return the workers that are gone: one whose process ended is removed, a silent one becomes a zombie."""
         gone: list[str] = []
         for row in self.workers():
             if self._watch.is_to_bury(row):
                 gone.append(row.worker)
                 if is_gone(row.worker) or not self._watch.may_send(row.worker):
-                    self.strike_off([row.worker])
+                    self.remove_workers([row.worker])
                 else:
-                    self.haunt(row.worker)
-            elif self._watch.is_laid(row):
-                self.strike_off([row.worker])
+                    self.mark_zombie(row.worker)
+            elif self._watch.cannot_send(row):
+                self.remove_workers([row.worker])
             elif (watched := self._watch.watched(row)) >= row.watched + NOTED_SECONDS:
                 self.watched(row.worker, watched)
         return gone
 
     def workers(self) -> list[Worker]:
-        """Return the other workers, ghosts included."""
-        rows = self._wire.query(COLLEAGUES, {"namespace": self._namespace, "worker": self.worker})
+        """Return the other workers, zombies included."""
+        rows = self._wire.query(OTHER_WORKERS, {"namespace": self._namespace, "worker": self.worker})
         self.looked = [Worker(w, beat, lease, bool(buried), seen or 0.0) for w, beat, lease, buried, seen in rows]
         return self.looked
 
-    def ghosts(self) -> frozenset[str]:
-        """Return the buried workers that may still be sending."""
-        return frozenset(name for (name,) in self._wire.query(GHOSTS, {"namespace": self._namespace}))
+    def zombies(self) -> frozenset[str]:
+        """Return the zombies: buried workers that may still be sending."""
+        return frozenset(name for (name,) in self._wire.query(ZOMBIES, {"namespace": self._namespace}))
 
-    def haunt(self, worker: str) -> None:
-        """Record that a worker has no lease any more, and may still be sending."""
+    def mark_zombie(self, worker: str) -> None:
+        """Record that a worker lost its lease, and may still be sending."""
         values = {"namespace": self._namespace, "worker": worker, "quarantine": self._watch.quarantine}
-        self._wire.execute(HAUNT, values)
+        self._wire.execute(MARK_ZOMBIE, values)
 
     def watched(self, worker: str, seconds: float) -> None:
         """Record for how many seconds a buried worker was seen to do nothing."""
         values = {"namespace": self._namespace, "worker": worker, "watched": seconds}
         self._wire.execute(WATCHED, values)
 
-    def may_come(self, keys: Iterable[str], sender: str | None) -> None:
+    def set_sender(self, keys: Iterable[str], sender: str | None) -> None:
         """Record the worker that may still be sending these effects."""
         for key in keys:
-            self._wire.execute(MAY_COME, {"namespace": self._namespace, "key": key, "sender": sender})
+            self._wire.execute(SET_SENDER, {"namespace": self._namespace, "key": key, "sender": sender})
 
-    def strike_off(self, workers: Iterable[str]) -> None:
+    def remove_workers(self, workers: Iterable[str]) -> None:
         """Remove workers from the list."""
         for worker in workers:
-            self._wire.execute(STRIKE_OFF, {"namespace": self._namespace, "worker": worker})
+            self._wire.execute(REMOVE_WORKER, {"namespace": self._namespace, "worker": worker})
 
 
 __all__ = ["SqlBook"]

@@ -24,21 +24,21 @@ OLD_FENCES = Statement(
     "SELECT run FROM settlemark_fence WHERE namespace = :namespace AND at_seconds < :before"
     " ORDER BY at_seconds, run LIMIT :limit"
 )
-STRIKE_FENCE = Statement("DELETE FROM settlemark_fence WHERE namespace = :namespace AND run = :run")
-COLLEAGUES = Statement(
+REMOVE_FENCE = Statement("DELETE FROM settlemark_fence WHERE namespace = :namespace AND run = :run")
+OTHER_WORKERS = Statement(
     "SELECT id, beat, lease_seconds, buried_at_seconds IS NOT NULL, watched_seconds FROM settlemark_worker"
     " WHERE namespace = :namespace AND id <> :worker ORDER BY id"
 )
-GHOSTS = Statement("SELECT id FROM settlemark_worker WHERE namespace = :namespace AND buried_at_seconds IS NOT NULL")
-HAUNT = Statement(
+ZOMBIES = Statement("SELECT id FROM settlemark_worker WHERE namespace = :namespace AND buried_at_seconds IS NOT NULL")
+MARK_ZOMBIE = Statement(
     "UPDATE settlemark_worker SET buried_at_seconds = {clock}, quarantine_seconds = :quarantine"
     " WHERE namespace = :namespace AND id = :worker"
 )
 WATCHED = Statement(
     "UPDATE settlemark_worker SET watched_seconds = :watched WHERE namespace = :namespace AND id = :worker"
 )
-MAY_COME = Statement("UPDATE settlemark_effect SET sender = :sender WHERE namespace = :namespace AND key = :key")
-STRIKE_OFF = Statement("DELETE FROM settlemark_worker WHERE namespace = :namespace AND id = :worker")
+SET_SENDER = Statement("UPDATE settlemark_effect SET sender = :sender WHERE namespace = :namespace AND key = :key")
+REMOVE_WORKER = Statement("DELETE FROM settlemark_worker WHERE namespace = :namespace AND id = :worker")
 UPDATE_TRANSACTION = Statement(
     sa.update(t.transactions)
     .where(
@@ -171,30 +171,30 @@ __all__ = [
     "ALL_UNRESOLVED",
     "ATTEMPT",
     "BY_KEY",
-    "COLLEAGUES",
     "EFFECTS",
     "EFFECTS_OF_RUN",
     "EFFECTS_OPEN_WITH",
     "EFFECTS_SINCE",
-    "GHOSTS",
-    "HAUNT",
     "INSERT_EFFECT",
     "INSERT_FENCE",
     "INSERT_TRANSACTION",
     "IN_ORDER",
     "LAST",
-    "MAY_COME",
+    "MARK_ZOMBIE",
     "OF_RUN",
     "OLD_FENCES",
     "OPEN_WITH",
+    "OTHER_WORKERS",
+    "REMOVE_FENCE",
+    "REMOVE_WORKER",
     "SAY",
+    "SET_SENDER",
     "SINCE",
-    "STRIKE_FENCE",
-    "STRIKE_OFF",
     "UNFINISHED",
     "UNFINISHED_EFFECTS",
     "UNRESOLVED_EFFECTS",
     "UPDATE_EFFECT",
     "UPDATE_TRANSACTION",
     "WATCHED",
+    "ZOMBIES",
 ]

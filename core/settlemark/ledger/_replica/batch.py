@@ -1,7 +1,7 @@
 """A batch of queued steps: taken together where that is possible, and told what became of each.
 
 No step harms another: where one of them is at fault the rest is taken without it, in the same order. Where the store
-has not said what became of a batch, the batch is in limbo until the store is read again.
+has not said what became of a batch, the batch is in doubt until the store is read again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from settlemark._edges.errors import InternalError, LedgerError
 from settlemark._edges.wording import is_a, message_of
 from settlemark._observe.logs import log_failure
 from settlemark._protocol.holdings import fire
-from settlemark.ledger._failures import explain, is_gone, is_passing
+from settlemark.ledger._failures import explain, is_gone, is_transient
 from settlemark.ledger._lease import Lease
 from settlemark.ledger._limits import LAST_LOOK_SECONDS, Limit, is_late
 from settlemark.ledger._replica.enrolment import Enrolment
@@ -58,8 +58,8 @@ class Batches:
 
     Attributes:
         limit: until when the leading thread waits for the store.
-        limbo: the batch of which it is not known whether it was committed, if there is one.
-        crowded: several callers shared the last batch.
+        in_doubt: the batch whose commit is unknown, if there is one.
+        was_shared: several callers shared the last batch.
         failing: the store has failed since it last took a batch.
         stalled: a caller has given up waiting for the store, and it has taken no batch since.
         count: how many batches were taken.
@@ -79,8 +79,8 @@ class Batches:
         enrolment: Enrolment,
     ) -> None:
         self.limit = Limit()
-        self.limbo: list[QueuedStep] | None = None
-        self.crowded = self.failing = self.stalled = False
+        self.in_doubt: list[QueuedStep] | None = None
+        self.was_shared = self.failing = self.stalled = False
         self.count = 0
         self.on_abort: Callable[[], None] | None = None
         self._queue = queue
@@ -96,7 +96,7 @@ class Batches:
     def gather(self) -> None:
         """Let callers that are about to queue a step do so, when there are several: they share this commit."""
         before = 0
-        while self.crowded and before < len(self._queue.steps) < BATCH:
+        while self.was_shared and before < len(self._queue.steps) < BATCH:
             before = len(self._queue.steps)
             time.sleep(0)
 
@@ -105,8 +105,8 @@ class Batches:
         items: list[QueuedStep] = []
         try:
             silence = None
-            if self.limbo is not None:
-                silence = self._settle(self.limbo)
+            if self.in_doubt is not None:
+                silence = self._settle(self.in_doubt)
                 self._raise_interrupt()
             while self._queue.steps and len(items) < BATCH:
                 items.append(self._queue.steps.popleft())
@@ -124,7 +124,7 @@ class Batches:
     def look(self) -> None:
         """Take the steps that others took, and none of one's own."""
         replica = self._replica
-        if replica.applied < 0 or self.limbo is not None:
+        if replica.applied < 0 or self.in_doubt is not None:
             return
         try:
             wire = self._connection.opened()
@@ -145,21 +145,21 @@ class Batches:
         self._tell_aborted()
 
     def left(self) -> list[QueuedStep]:
-        """Return the steps that are not taken: those in the queue, and those in limbo."""
-        return [item for item in [*self._queue.steps, *(self.limbo or ())] if not item.over]
+        """Return the steps that are not taken: those in the queue, and those in doubt."""
+        return [item for item in [*self._queue.steps, *(self.in_doubt or ())] if not item.over]
 
     def _put_back(self, items: list[QueuedStep]) -> None:
         """Put steps back at the head of the queue, for the next leader."""
-        limbo = self.limbo or ()
-        self._queue.put_back([item for item in items if item not in limbo])
+        in_doubt = self.in_doubt or ()
+        self._queue.put_back([item for item in items if item not in in_doubt])
 
     def _settle(self, items: list[QueuedStep]) -> BaseException | None:
-        """Find out what became of a batch in limbo; return why that cannot be known yet, if so."""
+        """Find out what became of a batch in doubt; return why that cannot be known yet, if so."""
         self._transaction.silence = None
-        committed = self._transaction.find_out(passing=False)
+        committed = self._transaction.find_out(transient=False)
         if committed is None:
             return self._transaction.silence
-        self.limbo = None
+        self.in_doubt = None
         if committed:
             self._deliver(items)
         else:
@@ -200,18 +200,18 @@ class Batches:
                 error = raised.orig if is_a(raised, Unsent) else raised
                 if is_a(error, Exception):
                     error = opened_file(self._connection.engine).behind(error)
-                passing = is_passing(error)
+                transient = is_transient(error)
                 # A store that is only busy, or was given what it cannot hold, has lost nothing.
-                whole = passing or (is_a(error, Exception) and self._is_a_steps(error))
+                whole = transient or (is_a(error, Exception) and self._is_a_steps(error))
                 late = is_late(error) or not is_a(error, Exception)
                 if late:  # one last look, and the thread that leads leaves
                     self.limit.begin(time.monotonic() + LAST_LOOK_SECONDS)
                 transaction.silence = None
-                committed = transaction.find_out(passing=whole)
+                committed = transaction.find_out(transient=whole)
                 if committed:
                     self._deliver(items)
                 elif committed is None:
-                    self.limbo = items
+                    self.in_doubt = items
                 else:
                     transaction.undo(items)
                 if not is_a(error, Exception):
@@ -220,7 +220,7 @@ class Batches:
                 if committed:
                     return None
                 items = [item for item in items if not item.over]
-                if tries_left and passing and not late and items:
+                if tries_left and transient and not late and items:
                     continue
                 return error
             self._deliver(items)
@@ -269,7 +269,7 @@ class Batches:
                     ledger=shown(self._connection.url),
                     worker=self._lease.worker,
                 )
-        self.crowded = answered > 1
+        self.was_shared = answered > 1
         self.failing = self.stalled = False
         self.count += 1
         self._transaction.delivered()
@@ -302,7 +302,7 @@ class Batches:
                 in_doubt = LedgerError(f"{error}; {IN_DOUBT}", **error.data | {"in_doubt": True})
                 in_doubt.__cause__ = error.__cause__
             with self._replica.lock:
-                item.regret()
+                item.roll_back()
             with self._queue.marking:
                 if not item.answer.done:
                     item.over = True

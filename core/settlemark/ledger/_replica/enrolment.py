@@ -58,36 +58,36 @@ class Enrolment:
         found: int | None = wire.query(_LEAST_APPLIED, self._me())[0][0]
         return found
 
-    def lay(self, worker: str) -> None:
-        """Take a former name of this worker off the list when nothing that it began is out any more."""
+    def remove_former(self, worker: str) -> None:
+        """Remove a former name of this worker from the list once all of its calls have returned."""
         if worker != self._lease.worker and not self._acts.of(worker):
-            self._queue.later(lambda _protocol, book: book.strike_off([worker]))
+            self._queue.later(lambda _protocol, book: book.remove_workers([worker]))
 
     def tell_lost(self) -> None:
         """Tell which names this worker has lost."""
         while self._lease.lost:
             worker, count = self._lease.lost.pop()
-            self.lay(worker)
+            self.remove_former(worker)
             if self.on_lost is not None:
                 self.on_lost(worker, count)
 
     def leave(self, worker: str, protocol: Protocol, book: Book) -> None:
-        """Take a worker off the list: what it left unfinished is others' at once. A step."""
+        """Remove a worker from the list: its unfinished transactions are others' at once. A step."""
         if self._acts.of(worker):  # they may be back later than this process's end, and may not
-            book.haunt(worker)
+            book.mark_zombie(worker)
         if any(txn.owner == worker for txn in protocol.live.values()):
             bury(protocol, book, worker)
         if not self._acts.of(worker):
-            book.strike_off([worker])
+            book.remove_workers([worker])
 
     def give_away(self, worker: str, protocol: Protocol, book: Book) -> None:
         """Leave the worker's transactions to others while calls of them are out. A step."""
-        book.haunt(worker)
+        book.mark_zombie(worker)
         self._lease.lose(protocol, "was closed while calls of it were out")
         bury(protocol, book, worker)
 
-    def vanish(self, worker: str) -> None:
-        """Leave without the store, which failed: neighbours see that the names do nothing more."""
+    def retire_names(self, worker: str) -> None:
+        """Retire this worker's names in this host, as the store failed: neighbours see that they do nothing more."""
         self._lease.lapse()
         for name in (*self._lease.former, worker):
             if not self._acts.of(name):

@@ -44,7 +44,7 @@ class Answer(Pending):
         self._commits = commits
         self.limit = limit
 
-    def hasten(self, closing: float) -> None:
+    def limit_wait(self, closing: float) -> None:
         """Wait for a store that does not answer only a little longer: the ledger is to be closed."""
         self.limit.closing = closing
         self.wake()
@@ -142,9 +142,9 @@ class GroupCommit:
             if time.monotonic() - answer.limit.since >= LAST_LOOK_SECONDS:
                 self._batches.stalled = True  # else the caller was interrupted, and nothing is known of the store
             answer.answer(None, self._given_up(answer, in_doubt=item.taking))
-        if item.regrets:
+        if item.rollbacks:
             with self._replica.lock:
-                item.regret()
+                item.roll_back()
 
     def _given_up(self, answer: Answer, *, in_doubt: bool) -> LedgerError:
         waited = max(0.0, time.monotonic() - answer.limit.since)
@@ -167,7 +167,7 @@ class GroupCommit:
         """Let waits for a store that does not answer end soon: the ledger is to be closed."""
         closing = self._batches.limit.closing = min(self._batches.limit.closing, time.monotonic())
         for answer in list(self.queue.waiting):
-            answer.hasten(closing)
+            answer.limit_wait(closing)
 
     @property
     def is_led(self) -> bool:

@@ -121,7 +121,7 @@ def load(
     if protocol.chronicle is not None:
         protocol.chronicle.keep(protocol.by_id)
     for txn in waiters:
-        protocol.nudge(txn)  # whatever they waited for may have changed: they look again
+        protocol.wake_watchers(txn)  # whatever they waited for may have changed: they look again
 
 
 def _known(protocol: Protocol) -> dict[int, Txn]:
@@ -149,7 +149,7 @@ class Own:
         self._out = {(txn.id, call.number) for txn in mine for call in txn.calls.values() if not call.returned}
         self._out.update((acted.call.txn, acted.call.number) for acted in tried if isinstance(acted, c.Acted))
 
-    def amends(self, protocol: Protocol) -> list[Callable[[Protocol], None]]:
+    def repairs(self, protocol: Protocol) -> list[Callable[[Protocol], None]]:
         """Return the repairs for what the loaded state has lost.
 
         What changed after an unrecorded read cannot be known. A call that is no longer in flight, and has no recorded

@@ -100,7 +100,7 @@ class Look:
         return float(self.ask("SELECT {clock}")[0][0])
 
     def workers(self) -> list[Worker]:
-        """Return the store's workers, ghosts included, sorted by name."""
+        """Return the store's workers, zombies included, sorted by name."""
         found = self.ask(
             "SELECT id, lease_until_seconds - {clock}, since_seconds, buried_at_seconds, quarantine_seconds"
             " FROM settlemark_worker WHERE namespace = :namespace ORDER BY id"

@@ -81,7 +81,7 @@ class Member:
         self.queue = StepQueue()
         self.others = Others(engine, namespace, self.queue.wake, alone=min(lease / 3, 1.0))
         self.enrolment = Enrolment(namespace, self.lease, self.acts, self.others, self.queue)
-        self.acts.on_back = when_there(weakref.WeakMethod(self.enrolment.lay))
+        self.acts.on_back = when_there(weakref.WeakMethod(self.enrolment.remove_former))
         log = SharedLog(namespace)
         self.replica = Replica(log, self.lease, self.enrolment, self.others, url)
         self.transaction = StoreTransaction(
@@ -161,11 +161,11 @@ class Member:
     def join(self) -> None:
         """Take the state of the store, and leave out the epochs that might have been given and lost. Blocks."""
 
-        def leap(protocol: Protocol, _book: Book) -> None:
+        def skip_epochs(protocol: Protocol, _book: Book) -> None:
             if self.replica.applied > 0:  # else no process was here before
-                protocol.leap(EPOCHS)
+                protocol.skip_epochs(EPOCHS)
 
-        answer = self.submit(leap, durable=True)
+        answer = self.submit(skip_epochs, durable=True)
         answer.lead()
         answer.result()
 
@@ -173,7 +173,7 @@ class Member:
         """Take what is queued, and strike this worker off: what it left unfinished is others' at once."""
         worker = self.worker
         if self._taken(partial(self.enrolment.leave, worker), durable=False) is not None:
-            self.enrolment.vanish(worker)
+            self.enrolment.retire_names(worker)
 
     def give_away(self) -> None:
         """Leave while acts are out: others end what was begun, and what comes of the acts is only told. Blocks."""
@@ -231,7 +231,7 @@ class Member:
         self.replica.in_child()
         self.commits.in_child()
         self.queue.in_child()
-        self.batches.limbo = None
+        self.batches.in_doubt = None
         self.others.in_child(self.queue.wake)
         self.connection.in_child()
 

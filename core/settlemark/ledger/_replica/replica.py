@@ -46,7 +46,7 @@ class Replica:
         lock: guards the protocol and what of this process belongs to it.
         applied: the last entry that is in it.
         tried: the commands of the store transaction that is open, or has failed.
-        amends: what is to be done, with the next step, about what the store has lost with its power.
+        repairs: what is to be done, with the next step, about what the store has lost with its power.
     """
 
     def __init__(self, log: SharedLog, lease: Lease, enrolment: Enrolment, others: Others, url: str) -> None:
@@ -55,7 +55,7 @@ class Replica:
         self.lock = threading.Lock()
         self.applied = NEVER
         self.tried: list[Command] = []
-        self.amends: list[Callable[[Protocol], None]] = []
+        self.repairs: list[Callable[[Protocol], None]] = []
         self._log = log
         self._lease = lease
         self._enrolment = enrolment
@@ -70,7 +70,7 @@ class Replica:
 
     def delivered(self) -> None:
         """Forget the commands of a transaction that the store has taken."""
-        self.tried, self.amends = [], []
+        self.tried, self.repairs = [], []
         self.protocol.board.closed = []
 
     def catch_up(self, wire: Wire, upto: int) -> None:
@@ -78,9 +78,9 @@ class Replica:
         rows = self._log.behind(wire, self.applied)
         if self.applied < 0 or (rows[0][0] if rows else upto + 1) != self.applied + 1:
             whole = self.applied == NEVER or NEVER < self.applied <= upto  # one that only fell behind has lost nothing
-            amends = self.begin_anew(wire)
+            repairs = self.begin_anew(wire)
             if not whole:
-                self.amends += amends
+                self.repairs += repairs
             return
         if rows:
             self._others.count = self._others.count or 1  # before the next renewal counts: waiting programs look often
@@ -120,10 +120,10 @@ class Replica:
         own = Own(self.protocol, self._lease.worker, self.tried)
         load(self.protocol, image(fresh), worker=self._lease.worker, tried=self.tried)
         self.applied = number
-        amends = own.amends(self.protocol)
+        repairs = own.repairs(self.protocol)
         if self._lease.is_held and not self._enrolment.is_entered(wire):
             self._lease.lose(self.protocol)
-        return amends
+        return repairs
 
     def _tell_of_loss(self, found: Protocol, steps: int) -> None:
         """Say that the store has gone back: nobody else can tell what is not on record any more."""

@@ -23,7 +23,7 @@ class QueuedStep(msgspec.Struct, eq=False):
         over: the step was taken, or its caller was told that it is not, or has left: it is not taken any more.
         refused: how often the step could not be taken for its own sake.
         taking: the step was done in the transaction that is open, or whose end is not known.
-        regrets: what is undone in this process when the step turns out not to be taken, or its caller has left.
+        rollbacks: functions that undo the step's changes to this process, if the step is not taken or its caller left.
     """
 
     step: Step[Any]
@@ -33,12 +33,12 @@ class QueuedStep(msgspec.Struct, eq=False):
     over: bool = False
     refused: int = 0
     taking: bool = False
-    regrets: list[Callable[[], object]] = []
+    rollbacks: list[Callable[[], object]] = []
 
-    def regret(self) -> None:
-        """Take back what the step has done in this process: no program goes on with it here."""
-        while self.regrets:
-            self.regrets.pop()()
+    def roll_back(self) -> None:
+        """Undo the step's changes to this process: no program here continues after it."""
+        while self.rollbacks:
+            self.rollbacks.pop()()
 
 
 class Waiting(Protocol):
@@ -49,8 +49,8 @@ class Waiting(Protocol):
     def wake(self) -> None:
         """Wake the thread."""
 
-    def hasten(self, closing: float) -> None:
-        """Wait only a little longer from then on."""
+    def limit_wait(self, closing: float) -> None:
+        """Wait only a little longer from this moment."""
 
 
 class StepQueue:

@@ -115,7 +115,7 @@ class StoreTransaction:
     def take(self, items: list[QueuedStep]) -> None:
         """Take steps in one transaction; those that only look write and lock nothing."""
         self.taken = None
-        if self._replica.applied >= 0 and not self._replica.amends and all(item.looks for item in items):
+        if self._replica.applied >= 0 and not self._replica.repairs and all(item.looks for item in items):
             self._look(items)
         else:
             self._write(items)
@@ -139,8 +139,8 @@ class StoreTransaction:
             protocol.journal = journal
             self._book, replica.tried = book, journal
             try:
-                for amend in replica.amends:
-                    amend(protocol)
+                for repair in replica.repairs:
+                    repair(protocol)
                 steps = [written(journal)] if journal else []
                 outcomes = [self._one(item, book, steps) for item in items]
             finally:
@@ -177,10 +177,10 @@ class StoreTransaction:
                 replica.catch_up(wire, number)
             book = self._new_book(wire, number)
             self._book, replica.tried = book, []
-            outcomes = [] if replica.amends else [self._one(item, book, []) for item in items]
-            woken = [] if replica.amends else list(replica.protocol.take_woken())
+            outcomes = [] if replica.repairs else [self._one(item, book, []) for item in items]
+            woken = [] if replica.repairs else list(replica.protocol.take_woken())
         wire.commit()
-        if replica.amends:  # the store has gone back: what is to be done about that is written first
+        if replica.repairs:  # the store has gone back: what is to be done about that is written first
             self._write(items)
         else:
             self.taken = Taken(number, outcomes, woken)
@@ -202,17 +202,17 @@ class StoreTransaction:
             if item.over:
                 return None, None
             item.taking = True
-        before = len(book.regrets)
+        before = len(book.rollbacks)
         try:
             return self._encoded(item, book, steps)
         finally:
-            item.regrets = book.regrets[before:]
-            self._regret_if_over(item)
+            item.rollbacks = book.rollbacks[before:]
+            self._roll_back_if_over(item)
 
-    def _regret_if_over(self, item: QueuedStep) -> None:
-        """Take back what a step has done here whose caller has left while it was done."""
+    def _roll_back_if_over(self, item: QueuedStep) -> None:
+        """Undo a step's changes to this process if its caller left meanwhile."""
         if item.over:
-            item.regret()
+            item.roll_back()
 
     def _encoded(self, item: QueuedStep, book: SqlBook, steps: list[str]) -> tuple[BaseException | None, Any]:
         """Take one step, and encode what it did before any other's: all that is its own fault shows here.
@@ -221,7 +221,7 @@ class StoreTransaction:
         transaction is begun anew without it.
         """
         protocol, journal, before = self._replica.protocol, self._replica.tried, len(self._replica.tried)
-        kept, book.plainly, book.named = book.written, item.refused > 0, {}
+        kept, book.short_ascii, book.named = book.written, item.refused > 0, {}
         protocol.fault = None
         refusal: Exception | None = None
         value: Any = None
@@ -280,9 +280,9 @@ class StoreTransaction:
         book, self._book = self._book, None
         with self._replica.lock:
             if book is not None:
-                book.undo()
+                book.roll_back()
             for item in items:
-                item.taking, item.regrets = False, []
+                item.taking, item.rollbacks = False, []
         if self.taken is not None:
             fire(self.taken.woken)
 
@@ -291,7 +291,7 @@ class StoreTransaction:
         self._book = None
         self._replica.delivered()
 
-    def find_out(self, *, passing: bool) -> bool | None:
+    def find_out(self, *, transient: bool) -> bool | None:
         """Put the replica into the state of the store, and return whether the last transaction was committed after all.
 
         An answer may be lost like any other: the log says whether its entry is there, once the server is done with
@@ -300,7 +300,7 @@ class StoreTransaction:
         """
         self._connection.let_go()
         taken, worker = self.taken, self._lease.worker
-        unsure = taken is not None and not passing  # the store itself has said that it took none of it
+        unsure = taken is not None and not transient  # the store itself has said that it took none of it
         try:
             wire = self._connection.opened()
             if unsure and not self._connection.is_file:
@@ -309,7 +309,7 @@ class StoreTransaction:
             else:
                 wire.begin_to_read()
             with wire.holding(self._replica.lock):
-                amends = self._replica.begin_anew(wire)
+                repairs = self._replica.begin_anew(wire)
                 woken = list(self._replica.protocol.take_woken())
             writer = self._log.writer(wire, -1 if taken is None else taken.number)
             wire.commit()
@@ -317,8 +317,8 @@ class StoreTransaction:
             self._replica.applied, self.silence = UNREADABLE, error
             self._connection.let_go()
             return None if unsure else False
-        if amends and not passing:
-            self._replica.amends += amends
+        if repairs and not transient:
+            self._replica.repairs += repairs
             self._queue.later(lambda _protocol, _book: None)
         fire(woken)
         return writer == worker

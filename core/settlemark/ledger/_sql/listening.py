@@ -18,7 +18,7 @@ _PATIENCE_SECONDS = 1.0
 NOTIFY = Statement("SELECT pg_notify('settlemark', :namespace)")
 
 
-class Ear:
+class NotificationListener:
     """A connection that listens, in a background thread, and wakes those that look for others' steps."""
 
     def __init__(self, engine: sa.Engine, namespace: str, wake: threading.Event) -> None:
@@ -63,4 +63,4 @@ class Ear:
                 connection.invalidate()  # it listens: it must not return to a pool, which may be gone by now
 
 
-__all__ = ["NOTIFY", "Ear"]
+__all__ = ["NOTIFY", "NotificationListener"]

@@ -6,7 +6,7 @@ import threading
 
 import sqlalchemy as sa
 
-from settlemark.ledger._sql.listening import NOTIFY, Ear
+from settlemark.ledger._sql.listening import NOTIFY, NotificationListener
 from settlemark.ledger._sql.wire import Wire
 
 LOOK_OFTEN_SECONDS = 0.005
@@ -34,16 +34,16 @@ class Others:
         self._alone = alone
         self._lock = threading.Lock()
         self._notifies = engine.dialect.name == "postgresql"
-        self._ear: Ear | None = None
+        self._listener: NotificationListener | None = None
         self.count = self.listeners = 0
 
     def listen(self, change: int) -> None:
         """Count the programs that wait for what others do; the first one has the others listened to."""
         with self._lock:
             self.listeners += change
-            if self._notifies and change > 0 and self.count and self._ear is None:
-                self._ear = Ear(self._engine, self._namespace, self._wake)
-                self._ear.start()
+            if self._notifies and change > 0 and self.count and self._listener is None:
+                self._listener = NotificationListener(self._engine, self._namespace, self._wake)
+                self._listener.start()
         if change > 0 and self.count:
             self._wake.set()
 
@@ -56,17 +56,17 @@ class Others:
     def pace(self) -> float:
         """Seconds until the next look."""
         if self.listeners and self.count:
-            return LOOK_OFTEN_SECONDS if self._ear is None else LOOK_SECONDS
+            return LOOK_OFTEN_SECONDS if self._listener is None else LOOK_SECONDS
         return LOOK_SECONDS if self.count else self._alone
 
     def close(self) -> None:
         """Listen no more."""
-        if self._ear is not None:
-            self._ear.stop()
+        if self._listener is not None:
+            self._listener.stop()
 
     def in_child(self, wake: threading.Event) -> None:
         """Listen to nobody, in a forked child: the thread that listens is its parent's."""
-        self._lock, self._wake, self._ear = threading.Lock(), wake, None
+        self._lock, self._wake, self._listener = threading.Lock(), wake, None
 
 
 __all__ = ["LOOK_SECONDS", "Others"]

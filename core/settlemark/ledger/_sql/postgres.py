@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy import event
 
 from settlemark._edges.wording import is_a
-from settlemark.ledger._forking import cut_in_child
+from settlemark.ledger._forking import disconnect_in_child
 from settlemark.ledger._limits import LateError, here
 
 _SETTINGS: Mapping[str, str] = {
@@ -61,7 +61,7 @@ def bound(engine: sa.Engine) -> sa.Engine:
     @event.listens_for(engine, "do_connect")
     def connect(_dialect: Any, _record: Any, arguments: Any, options: Any) -> Any:
         connection = kind.connect(*arguments, **options)
-        cut_in_child(connection)
+        disconnect_in_child(connection)
         return connection
 
     @event.listens_for(engine, "connect")

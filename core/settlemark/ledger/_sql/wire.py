@@ -17,7 +17,7 @@ from typing import Any, cast
 import sqlalchemy as sa
 from sqlalchemy.sql.compiler import SQLCompiler
 
-from settlemark.ledger._forking import keep_for_good
+from settlemark.ledger._forking import never_close
 from settlemark.ledger._sql.clocks import CLOCKS
 from settlemark.ledger._sql.sqlite import opened_file, patiently
 
@@ -146,8 +146,8 @@ class SqliteWire(Wire):
 
     def forget(self) -> None:
         """Never touch the connection again: a forked child has inherited it."""
-        keep_for_good(self._driver, self._file.identity)
-        keep_for_good(self._connection, None)
+        never_close(self._driver, self._file.identity)
+        never_close(self._connection, None)
 
     def close(self) -> None:
         """Close the connection; to a replaced file it stays open: SQLite would remove its successor's log."""

@@ -6,7 +6,7 @@ import asyncio
 import threading
 import weakref
 
-from tests.rooms.runtime import Tender
+from tests.rooms.runtime import Maintenance
 
 from settlemark import State, effect
 from settlemark.hosting import Act, Reason, host_of, run_sync
@@ -19,7 +19,7 @@ class Busy:
         self.begun = threading.Event()
         self.cancelled = threading.Event()
 
-    def tend(self, beside):
+    def maintain(self, beside):
         yield Act(self.take_for_ever, {}, None)
 
     async def take_for_ever(self):
@@ -33,27 +33,27 @@ class Busy:
 
 async def test_stopping_in_the_loop_it_works_in_waits_for_nothing():
     driver = Busy()
-    tender = Tender(driver, every=1000.0)
-    tender.loop = weakref.ref(asyncio.get_running_loop())
-    tender.start()
+    maintenance = Maintenance(driver, every=1000.0)
+    maintenance.loop = weakref.ref(asyncio.get_running_loop())
+    maintenance.start()
     await asyncio.to_thread(driver.begun.wait)
-    tender.stop()
-    assert not tender._thread.is_alive()
+    maintenance.stop()
+    assert not maintenance._thread.is_alive()
     await asyncio.to_thread(driver.cancelled.wait)
 
 
 async def test_it_does_not_begin_in_a_loop_that_has_stopped_it():
     driver = Busy()
-    tender = Tender(driver, every=1000.0)
-    tender.loop = weakref.ref(asyncio.get_running_loop())
-    tender.start()
-    tender.stop()  # before this loop could begin what the thread gives it
-    assert not tender._thread.is_alive()
+    maintenance = Maintenance(driver, every=1000.0)
+    maintenance.loop = weakref.ref(asyncio.get_running_loop())
+    maintenance.start()
+    maintenance.stop()  # before this loop could begin what the thread gives it
+    assert not maintenance._thread.is_alive()
 
 
 def test_what_a_thread_is_yet_to_begin_to_undo_is_not_stranded(shared_url, open_settlement):
     settlement = open_settlement(shared_url, keep_open=0)
-    host_of(settlement)._tender.stop()
+    host_of(settlement)._maintenance.stop()
     given = []
     tx = settlement.transaction("trip").__enter__()
     tx.call(effect("reversible", scope="seat:/1", undo=lambda: None)(lambda: "done"))

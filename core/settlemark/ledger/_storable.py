@@ -1,4 +1,4 @@
-"""The last check before a record: no row may make its store refuse the rows it travels with.
+"""The last check before a record: no row may make its store refuse the other rows of its transaction.
 
 Everything was checked where it came in; this check is on the only path to the store.
 """
@@ -24,26 +24,26 @@ SHORT = 1_000
 """The most characters of a text in a record that was refused before."""
 
 
-def gated(changes: Iterable[Change], *, plainly: bool = False) -> list[Change]:
-    r"""Return changes in a form that every store can hold; with `plainly`, their texts are short and in ASCII.
+def storable(changes: Iterable[Change], *, short_ascii: bool = False) -> list[Change]:
+    r"""Return changes in a form that every store can hold; with `short_ascii`, their texts are short and in ASCII.
 
     Raises:
         LedgerError: a name in one of them cannot be stored unchanged; none of them may be recorded.
 
     >>> from settlemark._protocol.states import Reason, State
-    >>> gated([StateChange("trip", 1, State.ABORTED, 1, Reason.FAILED, 0.0, cause="no \ud83d")])[0].cause
+    >>> storable([StateChange("trip", 1, State.ABORTED, 1, Reason.FAILED, 0.0, cause="no \ud83d")])[0].cause
     'no \\ud83d'
     """
-    return [_GATES[type(change)](change, plainly) for change in changes]
+    return [_CHECKS[type(change)](change, short_ascii) for change in changes]
 
 
-def _outcome(change: OutcomeChange, plainly: bool) -> OutcomeChange:
+def _outcome(change: OutcomeChange, short_ascii: bool) -> OutcomeChange:
     names = [("key", change.key, KEY)]
     if change.link is not None:
         names.append(("link", change.link, KEY))
     numbers = () if change.question is None else ((change.question, _INTEGER),)
-    _fit(names, numbers, () if plainly else (change.at,))
-    if plainly:
+    _fit(names, numbers, () if short_ascii else (change.at,))
+    if short_ascii:
         return _plain(change)
     result, error, note = _told(change.result), change.error, change.note
     if error is not None or note is not None:
@@ -64,7 +64,7 @@ def _transaction(row: TransactionRow, _plainly: bool) -> TransactionRow:
     return row
 
 
-def _state(change: StateChange, plainly: bool) -> StateChange:
+def _state(change: StateChange, short_ascii: bool) -> StateChange:
     names = [("name", change.name, DERIVED)]
     if change.link is not None:
         names.append(("link", change.link, KEY))
@@ -72,7 +72,7 @@ def _state(change: StateChange, plainly: bool) -> StateChange:
     _fit(names, ((change.attempt, _INTEGER), (change.epoch, _BIG)), times)
     if change.cause is None and change.waits_for is None:
         return change
-    most = SHORT if plainly else CAUSE
+    most = SHORT if short_ascii else CAUSE
     cause, waits_for, waits_on = (
         None if text is None else prose(text, most) for text in (change.cause, change.waits_for, change.waits_on)
     )
@@ -109,7 +109,7 @@ def _intent(row: EffectRow, _plainly: bool) -> EffectRow:
     return row if rationale is row.rationale else row._replace(rationale=rationale)
 
 
-_GATES: Mapping[type[Change], Callable[[Any, bool], Change]] = {
+_CHECKS: Mapping[type[Change], Callable[[Any, bool], Change]] = {
     OutcomeChange: _outcome,
     TransactionRow: _transaction,
     StateChange: _state,
@@ -185,4 +185,4 @@ def _is_time(seconds: Any) -> bool:
     return isinstance(seconds, int | float) and -_BIG < seconds < _BIG  # false for NaN as well
 
 
-__all__ = ["SHORT", "gated"]
+__all__ = ["SHORT", "storable"]
