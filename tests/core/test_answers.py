@@ -82,7 +82,29 @@ def another_loops_future(_did):
         loop.close()
 
 
+class ListOfIts(list):
+    def __iter__(self):
+        return iter(())
+
+
+def within(hold):
+    return lambda did: hold(Awaitable(did))
+
+
+def completed(answer):
+    future = Future()
+    future.set_result(answer)
+    return future
+
+
 REFUSED = {
+    "a list of an awaitable": within(lambda work: [work]),
+    "a mapping of an awaitable": within(lambda work: {"later": ["now", {"work": work}]}),
+    "a tuple of an awaitable": within(lambda work: ("now", work)),
+    "a list with methods of its own": within(lambda work: ListOfIts([work])),
+    "a list of a generator": lambda did: [a_generator(did)],
+    "a list of an iterator": lambda did: [an_iterator(did)],
+    "a set of a future that nobody has completed": lambda _did: {Future()},
     "a generator": a_generator,
     "an async generator": an_async_generator,
     "an iterator": an_iterator,
@@ -91,6 +113,8 @@ REFUSED = {
     "another loop's future": another_loops_future,
 }
 AWAITED = {
+    "a future of a future": lambda did: completed(a_future(did)),
+    "a future of a coroutine": lambda did: completed(coroutine(did)),
     "a coroutine": coroutine,
     "an awaitable object": Awaitable,
     "a future of a thread": a_future,
@@ -272,6 +296,18 @@ def test_a_body_that_is_a_generator_has_done_nothing_and_is_refused(settlement, 
     with pytest.raises(Unfinished, match="returned a generator, which is work that has not been done yet"):
         settlement.run("job", body)
     assert host_of(settlement).protocol.live == {}
+
+
+def test_an_answer_that_holds_itself_and_what_is_completed_is_an_answer(settlement):
+    answer = {"completed": [completed("done")]}
+    answer["itself"] = answer
+
+    @effect("read", scope="file:/a")
+    def look():
+        return answer
+
+    with settlement.transaction("job") as tx:
+        assert tx.call(look) is answer
 
 
 def test_an_open_file_is_an_answer(settlement):

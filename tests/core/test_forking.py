@@ -121,6 +121,29 @@ def test_a_signal_that_its_parent_has_put_off_does_not_strike_the_child(monkeypa
         signal.signal(signal.SIGUSR1, before)
 
 
+def test_a_child_that_a_thread_forks_is_not_in_what_its_parents_main_thread_is_in(monkeypatch):
+    """Else no signal would strike there: multiprocessing's own `terminate` is one."""
+    struck, told = [], []
+    before = signal.signal(signal.SIGUSR1, lambda *_: struck.append("struck"))
+
+    def in_the_child():
+        signal.raise_signal(signal.SIGUSR1)
+        return struck
+
+    try:
+        monkeypatch.setattr(shield, "_depth", 0)
+        assert shield.raise_shield()
+        shield.locked()
+        thread = threading.Thread(target=lambda: told.append(forked(in_the_child)))
+        thread.start()
+        thread.join()
+        shield.unlocked()
+        shield.lower_shield()
+        assert (told, struck) == ([["struck"]], [])
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
 @pytest.mark.every_store
 def test_a_child_that_ends_or_collects_its_garbage_harms_nobody(open_settlement, url, world):
     settlement = open_settlement(url)

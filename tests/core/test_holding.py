@@ -309,7 +309,7 @@ def test_work_that_wounds_a_later_claim_makes_that_begin_again(settlement, tools
 def test_a_hold_whose_process_ends_is_dropped_by_whoever_recovers(tmp_path, open_settlement):
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
     first = open_settlement(url)
-    run_sync(first.hold("room:/a", name="night")._placing())
+    run_sync(first.hold("room:/a", name="night")._beginning())
     second = open_settlement(url)
     assert host_of(second).protocol.frontier(Scope.parse("room:/a")) == 1 or second.recover()
     first.close()

@@ -1,5 +1,6 @@
 """Ctrl-C, and other signals, at any moment: all of a transaction is undone or named, and its scope is free again."""
 
+import asyncio
 import gc
 import signal
 import sys
@@ -14,7 +15,7 @@ from tests.rooms.edges import shield
 from tests.rooms.protocol import FINISHED
 
 import settlemark
-from settlemark import effect
+from settlemark import State, effect
 from settlemark.hosting import host_of, run_sync
 
 GENEROUS = 60
@@ -331,6 +332,134 @@ def test_a_storm_of_interrupts_leaves_nothing_behind(patience, url, open_settlem
     over.set()
     thread.join()
     assert wrong == []
+
+
+def in_a_hold(settlement, name):
+    with settlement.hold(f"room:/{name}", name=name):
+        pass
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("part", range(4))
+def test_one_interrupt_at_any_instruction_leaves_no_hold_behind(part, url, open_settlement, world, on_signal):
+    settlement = open_settlement(url, keep_open=0)
+    on_signal(signal.SIGINT, strike)
+    in_a_hold(settlement, "warm")
+    counting = AtEvent(signal.SIGINT, 0)
+    with counting:
+        in_a_hold(settlement, "whole")
+    wrong = []
+    for number, at in enumerate(range(1 + 13 * part, counting.seen, 13 * 4)):
+        with suppress(Struck):
+            with AtEvent(signal.SIGINT, at):
+                in_a_hold(settlement, f"x{number}")
+            until_struck()
+        wrong += [f"at {at}: {found}" for found in wrong_with(settlement, world, f"x{number}")]
+    assert wrong == []
+
+
+class AtEventOfTheBlock(AtEvent):
+    """Raises a signal at the n-th instruction of what a block is entered and left by."""
+
+    def _called(self, frame, event, argument):
+        return super()._called(frame, event, argument) if frame.f_code.co_filename.startswith(f"{HOME}/_api") else None
+
+
+@pytest.mark.parametrize("opening", ["a transaction", "a hold"])
+def test_a_handler_that_the_block_has_set_leaves_nothing_behind_as_the_block_is_left(
+    opening, url, open_settlement, world, on_signal
+):
+    """So do timeouts by an alarm that is armed in the block."""
+    settlement = open_settlement(url, keep_open=0)
+    before = signal.getsignal(signal.SIGALRM)
+    at, wrong, struck, sent = 0, [], 0, True
+    while sent:
+        at += 1
+        name = f"x{at}"
+        tracing = AtEventOfTheBlock(signal.SIGALRM, at)
+        block = settlement.transaction(name) if opening == "a transaction" else settlement.hold(f"room:/{name}")
+        try:
+            with block as face:
+                if opening == "a transaction":
+                    face.call(world.book, s=name)
+                on_signal(signal.SIGALRM, strike)
+                tracing.__enter__()
+            tracing.__exit__()
+            until_struck()
+        except Struck:
+            tracing.__exit__()
+            struck += 1
+        sent = tracing.seen >= at
+        face = block = None
+        signal.signal(signal.SIGALRM, before)
+        deadline = time.monotonic() + GENEROUS
+        while host_of(settlement).protocol.live and time.monotonic() < deadline:
+            time.sleep(0.01)  # what was struck before it was left is undone as what is dropped
+        wrong += [f"at {at}: {found}" for found in wrong_with_undone(settlement, world, name)]
+    assert wrong == []
+    assert struck > 20
+
+
+def wrong_with_undone(settlement, world, name):
+    """Return what is wrong, where what was done and is on record as committed is right without a mail."""
+    done = world.count("do", name) - world.count("undo", name)
+    kept = [r.state for r in settlement.transactions() if r.row.name == name] == [State.COMMITTED]
+    if done == kept:
+        world.log = [(what, s) for what, s in world.log if s != name]
+    return wrong_with(settlement, world, name)
+
+
+HANDLED = sorted(
+    {each for each in signal.Signals if each.name not in {"SIGRTMIN", "SIGRTMAX"}}
+    - {signal.SIGKILL, signal.SIGSTOP, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}
+    - {signal.SIGTRAP, signal.SIGSYS}
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("number", HANDLED, ids=lambda number: signal.Signals(number).name)
+def test_each_signal_that_a_user_may_handle_is_put_off_while_the_engine_is_at_work(number, on_signal):
+    struck = []
+    on_signal(number, lambda *_: struck.append("struck"))
+
+    @shield.closed
+    def at_work():
+        signal.raise_signal(number)
+        return list(struck)
+
+    assert shield.raise_shield()
+    told = at_work()
+    shield.lower_shield()
+    until_struck()
+    assert (told, struck) == ([], ["struck"])
+
+
+def test_what_an_event_loop_does_at_a_signal_is_done_once(on_signal):
+    """The loop is told by a pipe each time that a signal is sent: one that is sent again would be told twice."""
+    on_signal(signal.SIGTERM, signal.SIG_DFL)
+    told = []
+
+    @shield.closed
+    def at_work():
+        signal.raise_signal(signal.SIGTERM)
+        time.sleep(3 * shield.AGAIN_SECONDS)
+
+    async def main():
+        heard = asyncio.Event()
+
+        def hear():
+            told.append("told")
+            heard.set()
+
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, hear)
+        assert shield.raise_shield()
+        at_work()
+        shield.lower_shield()
+        until_struck()
+        await heard.wait()
+        await asyncio.sleep(2 * shield.AGAIN_SECONDS)
+
+    asyncio.run(main())
+    assert told == ["told"]
 
 
 @pytest.mark.parametrize("use", ["residue", "run", "cancel"])

@@ -8,19 +8,22 @@ waits for the hold.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Self
 
 from settlemark._acts.perform import Program
 from settlemark._api.opening import Opening
 from settlemark._attempt.attempt import Attempt
-from settlemark._edges.errors import StateError
+from settlemark._edges.errors import LedgerError, StateError
+from settlemark._edges.on_drop import OnDrop
 from settlemark._protocol.states import State
 from settlemark._runtime.aio import run_async
+from settlemark._runtime.block import Block
 from settlemark._runtime.driver import Driver
-from settlemark._runtime.sync import run_sync
+from settlemark._runtime.sync import run_from_anywhere, run_sync
 
 
-class Hold:
+class Hold(Block[Any, Any]):
     """A place in the settlement order that is kept for work to come: enter it with `with` or `async with`.
 
     Laws: transactions begun under the hold settle as if they had begun when it was placed. A younger transaction that
@@ -33,6 +36,8 @@ class Hold:
         self._opening = opening
         self._options = options
         self._attempt: Attempt | None = None
+        self._to_be_left: OnDrop | None = None
+        """Drops the hold when nobody can begin work under it, or leave its block, any more."""
 
     @property
     def name(self) -> str:
@@ -55,7 +60,7 @@ class Hold:
             StateError: the hold is not placed yet. Entering a transaction under a dropped hold raises it too.
         """
         group = self._placed().live.id
-        return self._opening(name, **options)._under(group)  # noqa: SLF001 - the other half of the pair
+        return self._opening(name, **options)._under(group, self)  # noqa: SLF001 - the other half of the pair
 
     def drop(self) -> None:
         """Declare that no more work will begin under the hold: waiting transactions go on once its work has settled."""
@@ -75,27 +80,47 @@ class Hold:
         return self._attempt
 
     def _dropping(self) -> Program[None]:
-        attempt = self._placed()
-        if attempt.live.state is State.OPEN:
-            yield from self._driver.settling.commit(attempt)
+        yield from _drop(self._driver, self._placed())
 
-    def _placing(self) -> Program[Hold]:
+    def _beginning(self) -> Program[None]:
+        self._attempt = None
         self._attempt = yield from self._driver.entrance.begin(**self._options, role="hold")
+
+    def _entered(self) -> Self:
         return self
 
-    def __enter__(self) -> Self:
-        run_sync(self._placing())
-        return self
+    _aentered = _entered
 
-    def __exit__(self, *_: object) -> None:
-        self.drop()
+    def _arm(self) -> None:
+        self._to_be_left = OnDrop(partial(run_from_anywhere, _drop_unheld, self._driver, self._placed()))
 
-    async def __aenter__(self) -> Self:
-        await run_async(self._placing())
-        return self
+    def _disarm(self) -> None:
+        if self._to_be_left is not None:
+            self._to_be_left.disarm()
+            self._to_be_left = None
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.adrop()
+    def _giving_up(self) -> Program[None]:
+        if self._attempt is not None:
+            yield from self._dropping()
+
+    def _leaving(self, error: BaseException | None) -> Program[None]:  # noqa: ARG002 - it ends alike
+        yield from self._dropping()
+
+
+def _drop(driver: Driver, attempt: Attempt) -> Program[None]:
+    if attempt.live.state is State.OPEN:
+        yield from driver.settling.commit(attempt)
+
+
+def _drop_unheld(driver: Driver, attempt: Attempt) -> Program[None]:
+    """Drop a hold that its caller dropped without leaving its block: nobody can begin work under it any more."""
+    if driver.kernel.ledger.is_elsewhere or attempt.live.state is not State.OPEN:
+        return
+    try:
+        yield from _drop(driver, attempt)
+    except LedgerError as error:
+        if not getattr(error, "closed", False):
+            raise
 
 
 __all__ = ["Hold"]

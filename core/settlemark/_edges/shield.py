@@ -33,8 +33,11 @@ AGAIN_SECONDS = 0.05
 """How soon a deferred signal is sent again."""
 HEADROOM = 220
 """Stack frames that the engine may need: with fewer left, nothing is begun."""
-_NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGALRM", "SIGUSR1", "SIGUSR2", "SIGBREAK")
-_SIGNALS = tuple(int(getattr(signal, name)) for name in _NAMES if hasattr(signal, name))
+_FAULTS = {"SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGKILL", "SIGSEGV", "SIGSTOP", "SIGSYS", "SIGTRAP"}
+"""Signals that no function may handle, or whose cause would only come again."""
+_SIGNALS = tuple(sorted({int(each) for each in signal.Signals if each.name not in _FAULTS | {"SIGRTMIN", "SIGRTMAX"}}))
+_OF_LOOPS = ("asyncio.unix_events", "uvloop.loop")
+"""Modules whose handlers do nothing: an event loop is told by a pipe, anew each time that the signal is sent."""
 
 SignalHandler = Callable[[int, FrameType | None], Any]
 
@@ -109,7 +112,7 @@ def raise_shield() -> bool:
         return False
     for number in _SIGNALS:
         handler = _getsignal(number)
-        if type(handler) is not _Deferring and callable(handler):
+        if type(handler) is not _Deferring and callable(handler) and not _is_of_loop(handler):
             with suppress(ValueError):  # a subinterpreter has no signals
                 _signal(number, _Deferring(handler))
     if _abandoned:
@@ -118,11 +121,18 @@ def raise_shield() -> bool:
     return True
 
 
+def _is_of_loop(handler: object) -> bool:
+    try:
+        return getattr(handler, "__module__", None) in _OF_LOOPS
+    except Exception:  # a user's class may fail at any attribute
+        return False
+
+
 @closed
-def lower_shield() -> None:
-    """Undo one `raise_shield`, and deliver deferred signals unless the caller is shielded too."""
+def lower_shield(times: int = 1) -> None:
+    """Undo one `raise_shield`, or several, and deliver deferred signals unless the caller is shielded too."""
     global _depth  # noqa: PLW0603
-    _depth -= 1
+    _depth -= times
     if _abandoned:
         _take_abandoned()
     try:
@@ -247,8 +257,10 @@ def unlocked() -> None:
 
 
 def _enter_child() -> None:
-    global _main  # noqa: PLW0603 - there is one main thread: in a forked child the one that forked
-    _main = threading.get_ident()
+    global _main, _depth, _locks
+    if _main != threading.get_ident():
+        _main, _depth, _locks = threading.get_ident(), 0, 0  # what the parent's main thread is in is not in the child
+        _abandoned.clear()
     _deferred.clear()  # a child inherits no pending signals, nor the thread that would send these again
     _sent.clear()
 

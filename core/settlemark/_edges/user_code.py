@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import _GeneratorContextManagerBase  # pyright: ignore[reportPrivateUsage] - what @contextmanager makes
 from functools import partial
 from io import IOBase
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
 from settlemark._edges.errors import SettlemarkError
 from settlemark._edges.shield import hanging
@@ -104,7 +104,10 @@ class Unfinished(SettlemarkError):
 
 
 PLAIN = frozenset({type(None), str, int, float, bool, bytes, dict, list, tuple})
-"""Types of answers that are no work yet to be done."""
+"""Types of answers that are no work yet to be done, and need not be awaited."""
+_values = cast("Callable[[Any], Iterable[Any]]", dict.values)
+_SCALARS = PLAIN - {dict, list, tuple}
+_HOLDING: tuple[type[Any], ...] = (dict, list, tuple, set, frozenset)
 
 
 def is_lazy_function(function: object) -> bool:
@@ -127,15 +130,50 @@ def is_awaited(answer: object) -> bool:
 
 
 def done(answer: _T, function: object) -> _T:
-    """Return a function's answer, unless that answer is work yet to be done.
+    """Return a function's answer, unless that answer is work yet to be done, or holds such work.
 
     Raises:
-        Unfinished: the answer is a generator, another iterator, or a context manager that nobody has entered.
+        Unfinished: the answer is a generator, another iterator, or a context manager that nobody has entered; or one of
+            these, or what must be awaited, is in its lists, tuples, sets and mappings.
     """
     kind = _kind(answer)
-    if kind in PLAIN or not isinstance(answer, (*_LAZY, Iterator, AsyncIterator)) or isinstance(answer, IOBase):
+    if kind in _SCALARS:
         return answer
-    raise unfinished(kind.__name__, function)
+    if _is_lazy(kind):
+        raise unfinished(kind.__name__, function)
+    if issubclass(kind, _HOLDING) and (held := _work_within(answer)) is not None:
+        raise unfinished(f"{kind.__name__} with a {held.__name__} in it", function)
+    return answer
+
+
+def _is_lazy(kind: type[Any]) -> bool:
+    return issubclass(kind, (*_LAZY, Iterator, AsyncIterator)) and not issubclass(kind, IOBase)
+
+
+def _work_within(answer: Any) -> type[Any] | None:
+    """Return the class of work yet to be done that a container holds, however deep; the methods are not the user's."""
+    todo: list[Any] = [answer]
+    seen: set[int] = set()
+    while todo:
+        each = todo.pop()
+        kind = _kind(each)
+        if kind in _SCALARS:
+            continue
+        if _is_lazy(kind) or (_is_to_be_awaited(kind) and not _is_completed(each)):
+            return kind
+        holding = next((known for known in _HOLDING if issubclass(kind, known)), None)
+        if holding is not None and id(each) not in seen:
+            seen.add(id(each))
+            todo.extend(_values(each) if holding is dict else holding.__iter__(each))
+    return None
+
+
+def _is_to_be_awaited(kind: type[Any]) -> bool:
+    return issubclass(kind, (Awaitable, Future))
+
+
+def _is_completed(answer: Any) -> bool:
+    return isinstance(answer, (asyncio.Future, Future)) and answer.done()
 
 
 def unfinished(what: str, function: object) -> Unfinished:

@@ -23,7 +23,6 @@ from settlemark._edges.shield import (
     start_bare_thread,
 )
 from settlemark._edges.user_code import (
-    PLAIN,
     Ended,
     done,
     ended,
@@ -132,9 +131,7 @@ def _what_came_of(request: Request) -> Any:
 def _do_sync(request: Request) -> Any:
     if type(request) is Act:
         answer = call_with_current(request) if request.final else _call_here(request)
-        if type(answer) in PLAIN:
-            return answer
-        if is_of_a_thread(answer):
+        while is_of_a_thread(answer):
             answer = _result_of(answer)
         return _run_coroutine(with_current(request, answer)) if is_awaited(answer) else done(answer, request.function)
     if type(request) is Recorded:

@@ -1,0 +1,137 @@
+"""A block that begins something which must end: how the block is entered, and how it is left in every case."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Generic, TypeVar
+
+from settlemark._acts.perform import Program
+from settlemark._edges.on_drop import OnDrop
+from settlemark._edges.shield import abandon_shield, closed, deliver_signals, lower_shield, raise_shield
+from settlemark._runtime.aio import run_async
+from settlemark._runtime.sync import run_apart, run_sync
+
+S = TypeVar("S")
+A = TypeVar("A")
+
+
+class Block(Generic[S, A]):
+    """What is entered with `with` or `async with`; `S` and `A` are what each gives.
+
+    Law: an interrupt or a cancellation at any moment either is raised before anything has begun, or what has begun is
+    given up, or ends as the block ends.
+    """
+
+    _shield: OnDrop | None = None
+    """Lowers the shield when the block was entered by hand and dropped; none where the shield is not raised."""
+
+    def _beginning(self) -> Program[None]:
+        """Begin what the block is about."""
+        raise NotImplementedError
+
+    def _entered(self) -> S:
+        """Return what a `with` gives."""
+        raise NotImplementedError
+
+    def _aentered(self) -> A:
+        """Return what an `async with` gives."""
+        raise NotImplementedError
+
+    def _arm(self) -> None:
+        """Have what has begun ended when its caller drops it; the block's end is certain otherwise."""
+        raise NotImplementedError
+
+    def _disarm(self) -> None:
+        """Undo `_arm`, and note that the caller leaves."""
+        raise NotImplementedError
+
+    def _giving_up(self) -> Program[None]:
+        """End what has begun, if anything has, and will never be entered."""
+        raise NotImplementedError
+
+    def _leaving(self, error: BaseException | None) -> Program[None]:
+        """End what has begun, as the block has ended."""
+        raise NotImplementedError
+
+    def _shielded(self) -> int:
+        """Note that the shield is about to be lowered; return how often the block has raised the shield."""
+        guard, self._shield = self._shield, None
+        if guard is None:
+            return 0
+        guard.disarm()
+        return 1
+
+    @closed
+    def __enter__(self) -> S:
+        up = raise_shield()
+        try:
+            run_sync(self._beginning())
+            entered = self._entered()
+            self._shield = OnDrop(abandon_shield) if up else None
+            deliver_signals()  # from here on the block's end is certain
+            self._arm()
+        except BaseException:
+            self._shielded()
+            try:
+                run_sync(self._giving_up())  # interrupted after the begin: nobody else would end it
+            finally:
+                if up:
+                    lower_shield()
+            raise
+        else:
+            return entered
+
+    @closed
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        up = raise_shield()  # a handler that the block has set does not strike behind this line
+        try:
+            self._disarm()
+            run_sync(self._leaving(error))
+        finally:
+            if times := self._shielded() + up:
+                lower_shield(times)
+
+    @closed
+    async def __aenter__(self) -> A:
+        up = raise_shield()
+        try:
+            await run_async(self._beginning(), behind=self._giving_up)
+            entered = self._aentered()
+            self._shield = OnDrop(abandon_shield) if up else None
+            deliver_signals()
+            self._arm()
+        except GeneratorExit:
+            self._shielded()
+            if up:
+                lower_shield()
+            raise  # it continues in a thread, and is given up there
+        except BaseException:
+            self._shielded()
+            try:
+                await run_async(self._giving_up())  # cancelled while the begin was recorded
+            finally:
+                if up:
+                    lower_shield()
+            raise
+        else:
+            return entered
+
+    @closed
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        up = raise_shield()
+        try:
+            self._disarm()
+            if kind is GeneratorExit:
+                run_apart(self._leaving(error))  # the task is thrown away: nothing can be awaited here
+            else:
+                await run_async(self._leaving(error))
+        finally:
+            if times := self._shielded() + up:
+                lower_shield(times)
+
+
+__all__ = ["Block"]
