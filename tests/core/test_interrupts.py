@@ -640,6 +640,20 @@ def kept_open(settlement, how):
     return work
 
 
+def test_a_block_that_another_thread_leaves_is_counted_down_by_the_main_thread_alone(url, open_settlement, on_signal):
+    """Two threads that count at once may both count from the same number."""
+    settlement = open_settlement(url)
+    on_signal(signal.SIGINT, strike)
+    block = settlement.transaction("open")
+    block.__enter__()
+    thread = threading.Thread(target=block.__exit__, args=(None, None, None))
+    thread.start()
+    thread.join()
+    assert shield._depth == 1
+    settlement.run("tour", lambda tx: None)
+    assert (signal.getsignal(signal.SIGINT), shield._depth) == (strike, 0)
+
+
 @pytest.mark.parametrize("where", ["here", "in a thread", "in a tool", "in a circle"])
 @pytest.mark.parametrize("how", ["its face", "its opening", "a stack", "a generator"])
 def test_who_drops_a_transaction_leaves_the_handlers_as_they_were(

@@ -132,6 +132,9 @@ def _is_of_loop(handler: object) -> bool:
 def lower_shield(times: int = 1) -> None:
     """Undo one `raise_shield`, or several, and deliver deferred signals unless the caller is shielded too."""
     global _depth  # noqa: PLW0603
+    if threading.get_ident() != _main:  # of a block that was entered in the main thread: only that counts
+        _abandoned.extend([None] * times)
+        return
     _depth -= times
     if _abandoned:
         _take_abandoned()
@@ -139,7 +142,7 @@ def lower_shield(times: int = 1) -> None:
         if _deferred and not _is_closed(sys._getframe(2)):  # noqa: SLF001 - the frames tell
             deliver_signals()
     finally:
-        if _depth == 0 and threading.get_ident() == _main:
+        if _depth == 0:
             _unwrap()
 
 

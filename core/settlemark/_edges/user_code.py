@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterator
 from concurrent.futures import Future
 from contextlib import _GeneratorContextManagerBase  # pyright: ignore[reportPrivateUsage] - what @contextmanager makes
 from functools import partial
 from io import IOBase
-from typing import Any, ClassVar, NamedTuple, TypeVar, cast
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from settlemark._edges.errors import SettlemarkError
 from settlemark._edges.shield import hanging
@@ -105,7 +105,7 @@ class Unfinished(SettlemarkError):
 
 PLAIN = frozenset({type(None), str, int, float, bool, bytes, dict, list, tuple})
 """Types of answers that are no work yet to be done, and need not be awaited."""
-_values = cast("Callable[[Any], Iterable[Any]]", dict.values)
+_dict: Any = dict
 _SCALARS = PLAIN - {dict, list, tuple}
 _HOLDING: tuple[type[Any], ...] = (dict, list, tuple, set, frozenset)
 
@@ -164,7 +164,7 @@ def _work_within(answer: Any) -> type[Any] | None:
         holding = next((known for known in _HOLDING if issubclass(kind, known)), None)
         if holding is not None and id(each) not in seen:
             seen.add(id(each))
-            todo.extend(_values(each) if holding is dict else holding.__iter__(each))
+            todo.extend(_dict.values(each) if holding is dict else holding.__iter__(each))
     return None
 
 
