@@ -34,7 +34,7 @@ from typer.testing import CliRunner
 import settlemark
 import settlemark_adapters
 import settlemark_langgraph
-from settlemark import LedgerError, Payloads, Settlement, effect, new_key
+from settlemark import LedgerError, Payloads, SettlemarkError, Settlement, effect, new_key
 from settlemark.commands import console, unmarked
 from settlemark.hosting import host_of, shown
 
@@ -118,6 +118,29 @@ def test_any_exception_is_told_and_logged_with_its_traceback_whatever_it_says_of
     texts = [*told, record.exc_text or ""]
     assert [kind in text for text in texts] == [True] * 3
     assert [unseen(text) for text in (*texts, record.message)] == [set()] * 4
+
+
+def kinds_of_error(of=SettlemarkError):
+    return [of, *(kind for sub in of.__subclasses__() for kind in kinds_of_error(sub))]
+
+
+@pytest.mark.parametrize("kind", kinds_of_error(), ids=lambda kind: kind.__name__)
+def test_no_error_that_nobody_catches_steers_a_terminal_or_forges_a_line(kind):
+    error = kind(f"gave up on {EVIL}", transaction=EVIL)
+    assert str(error) == f"gave up on {plain(EVIL)}"
+    assert error.data["transaction"] == EVIL
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), again.data) == (str(error), error.data)
+
+
+def test_an_argument_that_is_missing_is_told_with_a_tools_name_that_steers_no_terminal():
+    @effect("opaque", name=EVIL)
+    def tool(amount):
+        pass
+
+    with Settlement("memory:") as settlement, pytest.raises(TypeError) as raised, settlement.transaction("trip") as tx:
+        tx.call(tool)
+    assert str(raised.value) == f"{plain(EVIL)}() missing a required argument: 'amount'"
 
 
 def test_a_console_shows_names_as_they_are_and_its_own_colors():

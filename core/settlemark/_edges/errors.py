@@ -40,6 +40,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from settlemark._edges.plain import plain
+
 
 def _rebuild(cls: type[SettlemarkError], message: str, state: dict[str, Any]) -> SettlemarkError:
     return cls(message, **state)
@@ -63,7 +65,7 @@ class SettlemarkError(Exception):
     always: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, message: str, **data: Any) -> None:
-        super().__init__(message)
+        super().__init__(plain(message))  # Python prints an error that nobody catches as it is, names and all
         self.data = dict.fromkeys(self.always) | data
 
     def __getattr__(self, name: str) -> Any:

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from settlemark._edges.errors import ScopeError
+from settlemark._edges.plain import plain
 from settlemark._edges.user_code import through
 from settlemark._edges.wording import message_of
 from settlemark._model import json_text
@@ -198,7 +199,7 @@ class Declaration:
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise TypeError(f"{self.tool}() {error}") from None
+            raise TypeError(plain(f"{self.tool}() {error}")) from None
         bound.apply_defaults()
         named: dict[str, Any] = {}
         for name, value in bound.arguments.items():

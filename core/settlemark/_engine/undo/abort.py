@@ -36,7 +36,7 @@ class Undoing:
         self._freshness = freshness
         self._residue = residue
         self._taking_back = taking_back
-        self.given: set[Txn] = set()  # aborted ones whose conclusion was given to a thread that has yet to begin it
+        self.given: set[Txn] = set()  # taken to be concluded, by programs that have perhaps yet to begin
 
     def abort(self, attempt: Attempt, reason: Reason, **detail: Any) -> Program[None]:
         """Abort a transaction and return when everything of it is undone or named.
@@ -108,14 +108,13 @@ class Undoing:
         while self._kernel.protocol.board.aborted:
             with self._kernel.local as protocol:
                 aborted = protocol.take_aborted(1)  # a handler that hangs leaves the others to other programs
-                if beside is not None:
-                    self.given.update(aborted)
+                self.given.update(aborted)
             for txn in aborted:
                 if beside is not None:
                     beside(self._conclude_given(txn), partial(self.given.discard, txn))
                     continue
                 try:
-                    yield from self.conclude(txn)
+                    yield from self._conclude_given(txn)
                 except GeneratorExit:
                     raise
                 except BaseException as error:
