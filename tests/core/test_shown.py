@@ -125,9 +125,9 @@ def kinds_of_error(of=SettlemarkError):
 
 
 @pytest.mark.parametrize("kind", kinds_of_error(), ids=lambda kind: kind.__name__)
-def test_no_error_that_nobody_catches_steers_a_terminal_or_forges_a_line(kind):
+def test_no_error_that_nobody_catches_steers_a_terminal(kind):
     error = kind(f"gave up on {EVIL}", transaction=EVIL)
-    assert str(error) == f"gave up on {plain(EVIL)}"
+    assert str(error).split("\n") == [plain(line) for line in f"gave up on {EVIL}".split("\n")]
     assert error.data["transaction"] == EVIL
     again = pickle.loads(pickle.dumps(error))
     assert (str(again), again.data) == (str(error), error.data)

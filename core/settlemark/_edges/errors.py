@@ -40,7 +40,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from settlemark._edges.plain import plain
+from settlemark._edges.plain import plain_lines
 
 
 def _rebuild(cls: type[SettlemarkError], message: str, state: dict[str, Any]) -> SettlemarkError:
@@ -65,7 +65,7 @@ class SettlemarkError(Exception):
     always: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, message: str, **data: Any) -> None:
-        super().__init__(plain(message))  # Python prints an error that nobody catches as it is, names and all
+        super().__init__(plain_lines(message))  # Python prints an error that nobody catches as it is, names and all
         self.data = dict.fromkeys(self.always) | data
 
     def __getattr__(self, name: str) -> Any:

@@ -37,7 +37,7 @@ def plain(text: object) -> str:
 
 
 def plain_lines(text: str) -> str:
-    """Return a text in which every character is visible; its line breaks, which are settlemark's own, stay."""
+    """Return a text in which every character is visible, and its line breaks stay."""
     return "\n".join(map(plain, text.split("\n")))
 
 

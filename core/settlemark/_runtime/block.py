@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Generic, TypeVar
 
@@ -15,7 +16,7 @@ S = TypeVar("S")
 A = TypeVar("A")
 
 
-class Block(Generic[S, A]):
+class Block(ABC, Generic[S, A]):
     """What is entered with `with` or `async with`; `S` and `A` are what each gives.
 
     Law: an interrupt or a cancellation at any moment either is raised before anything has begun, or what has begun is
@@ -25,33 +26,33 @@ class Block(Generic[S, A]):
     _shield: OnDrop | None = None
     """Lowers the shield when the block was entered by hand and dropped; none where the shield is not raised."""
 
+    @abstractmethod
     def _beginning(self) -> Program[None]:
         """Begin what the block is about."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _entered(self) -> S:
         """Return what a `with` gives."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _aentered(self) -> A:
         """Return what an `async with` gives."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _arm(self) -> None:
         """Have what has begun ended when its caller drops it; the block's end is certain otherwise."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _disarm(self) -> None:
         """Undo `_arm`, and note that the caller leaves."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _giving_up(self) -> Program[None]:
         """End what has begun, if anything has, and will never be entered."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _leaving(self, error: BaseException | None) -> Program[None]:
         """End what has begun, as the block has ended."""
-        raise NotImplementedError
 
     def _shielded(self) -> int:
         """Note that the shield is about to be lowered; return how often the block has raised the shield."""

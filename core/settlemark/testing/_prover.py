@@ -11,7 +11,6 @@ from typing import Any, Literal
 from settlemark._api.records import Residue
 from settlemark._api.settlement import Settlement
 from settlemark._edges.errors import UsageError
-from settlemark._edges.plain import plain_lines
 from settlemark.testing._injector import FaultInjector
 from settlemark.testing._playing import Agent, CaseLedger, Stage, Story
 from settlemark.testing._proof import ACCEPTED, Case, End, Proof, difference
@@ -117,17 +116,15 @@ class Prover:
         self.reset()
         found = self._snapshot()
         if found != self.nothing:
-            raise _with(
-                UsageError("reset() does not make the world new: let it undo all that the agent does"),
-                difference(self.nothing, found),
+            raise UsageError(
+                f"reset() does not make the world new:\n{difference(self.nothing, found)}\nlet it undo all that the"
+                " agent does"
             )
         played = self.stage.play(next(self.ledgers), self.run, [])
         if played.late:
-            raise _with(
-                UsageError(
-                    f"a clean run takes more than {self.stage.timeout:g} s; give a longer timeout=; it was here"
-                ),
-                played.late,
+            raise UsageError(
+                f"a clean run takes more than {self.stage.timeout:g} s; give a longer timeout=; it was here:\n"
+                f"{played.late}"
             )
         found = self._snapshot()
         if not self.stage.here and found == self.nothing:
@@ -139,9 +136,9 @@ class Prover:
         if played.raised is not None:
             raise UsageError(f"the agent failed in its second clean run: {played.raised}; what did the first leave?")
         if found != self.all:
-            raise _with(
-                UsageError("two clean runs leave different worlds: leave out ids and times, and script the model"),
-                difference(self.all, found),
+            raise UsageError(
+                f"two clean runs leave different worlds:\n{difference(self.all, found)}\nleave out ids and times, and"
+                " script the agent's model"
             )
 
     # ---- cases
@@ -235,12 +232,6 @@ class Prover:
         if found == self.nothing:
             return End.NOTHING
         return End.BETWEEN if self.between and found in self.halves else None
-
-
-def _with(error: UsageError, seen: str) -> UsageError:
-    """Return an error with what was seen, on lines of its own, beneath the message."""
-    error.add_note(plain_lines(seen))
-    return error
 
 
 def _told(story: Story, end: End, found: Any, residue: tuple[Residue, ...], why: str) -> Case:
