@@ -16,6 +16,7 @@ import subprocess
 import sys
 import traceback
 import unicodedata
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -243,7 +244,7 @@ def hostile(tmp_path_factory):
         tx = waiting.__enter__()
         tx.call(reserve, hotel="QQheld", note="")
         copy = folder / "copy.db"
-        with sqlite3.connect(path) as source, sqlite3.connect(copy) as target:
+        with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(copy)) as target:
             settlement.transactions()  # all that is queued is written
             source.backup(target)
         waiting.__exit__(None, None, None)
@@ -257,7 +258,7 @@ JSON_COLUMNS = ("arguments", "scopes", "result", "steps", "state", "handlers")
 
 def poison(path):
     """Put the hostile text in the place of every QQ, and a stranger's host in that of this one."""
-    with sqlite3.connect(path) as store:
+    with closing(sqlite3.connect(path)) as store, store:
         store.execute("PRAGMA foreign_keys=OFF")
         # A command about what is no scope is not taken: nobody can bring one in.
         store.execute("UPDATE settlemark_log SET steps = replace(steps, ':/QQ', ':/qq')")
