@@ -250,7 +250,9 @@ def test_a_browser_that_is_closed_leaves_no_process_and_no_thread():
     with Browser(executable=CHROMIUM, arguments=FLAGS, seconds=PATIENCE):
         assert children() > processes
         assert set(threading.enumerate()) > threads
-    assert (children(), set(threading.enumerate())) == (processes, threads)
+    for thread in set(threading.enumerate()) - threads:
+        thread.join(PATIENCE)  # one that only learns that the browser's process has ended may be a moment behind
+    assert (children() - processes, set(threading.enumerate()) - threads) == (set(), set())
 
 
 @pytest.mark.parametrize("tolerance", [-0.01, 1, 7])
