@@ -331,9 +331,9 @@ class Host:
 
     def remember_loop(self) -> None:
         """Remember the caller's event loop: handlers without a waiting caller run there."""
-        for maintenance in (self._maintenance, self._prober, self._watch):
-            if maintenance is not None:
-                maintenance.loop = weakref.ref(asyncio.get_running_loop())
+        for thread in (self._maintenance, self._prober, self._watch):
+            if thread is not None:
+                thread.loop = weakref.ref(asyncio.get_running_loop())
 
     def tell_once(self, topic: str, text: str) -> None:
         """Log a warning the first time a topic comes up."""

@@ -103,10 +103,10 @@ class Unfinished(SettlemarkError):
     )
 
 
-PLAIN = frozenset({type(None), str, int, float, bool, bytes, dict, list, tuple})
+_PLAIN = frozenset({type(None), str, int, float, bool, bytes, dict, list, tuple})
 """Types of answers that are no work yet to be done, and need not be awaited."""
 _dict: Any = dict
-_SCALARS = PLAIN - {dict, list, tuple}
+_SCALARS = _PLAIN - {dict, list, tuple}
 _HOLDING: tuple[type[Any], ...] = (dict, list, tuple, set, frozenset)
 
 
@@ -126,7 +126,7 @@ def is_lazy_function(function: object) -> bool:
 
 def is_awaited(answer: object) -> bool:
     """Whether an answer must be awaited."""
-    return _kind(answer) not in PLAIN and inspect.isawaitable(answer)
+    return _kind(answer) not in _PLAIN and inspect.isawaitable(answer)
 
 
 def done(answer: _T, function: object) -> _T:
@@ -256,4 +256,4 @@ class Through:
             raise GeneratorExit from error
 
 
-__all__ = ["PLAIN", "STOPS", "Ended", "Through", "awaited_to_its_end", "ended", "outcome_of", "stopped", "through"]
+__all__ = ["STOPS", "Ended", "Through", "awaited_to_its_end", "ended", "outcome_of", "stopped", "through"]

@@ -35,8 +35,6 @@ from settlemark.ledger._contract import Book, Change
 _OVER = (Outcome.CONFIRMED, Outcome.DROPPED)
 _STAYS = (*_OVER, Outcome.SUSPENDED)  # a question that nobody came back to is no approval
 
-PERHAPS_LEFT = "nobody can tell whether it left: ask the counterparty"
-
 
 class _MayBeUnderWay(Exception):
     """Somebody may still be sending an effect: its transaction keeps what it holds, and is gone on with later.
@@ -222,7 +220,8 @@ class Releases:
                 effect.disposed = Disposed(note=f"not run: {because or cause}")
             elif effect.outcome is Outcome.UNKNOWN and effect.tag is None:
                 self._kernel.ledger.later(partial(_left, effect.calls))
-                effect.tag, effect.disposed = Tag.UNRESOLVED, Disposed(note=PERHAPS_LEFT)
+                effect.tag = Tag.UNRESOLVED
+                effect.disposed = Disposed(note="nobody can tell whether it left: ask the counterparty")
         # All of them: what has left may be what could not be recorded.
         yield from self._finish(attempt, txn, held)
 

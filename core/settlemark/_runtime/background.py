@@ -82,7 +82,7 @@ class _ThreadPool:
 
 
 class Maintenance:
-    """Tends a driver in a background thread, until it is stopped or the driver is collected.
+    """Maintains a driver in a background thread, until it is stopped or the driver is collected.
 
     Args:
         driver: the driver whose transactions are maintained.

@@ -54,6 +54,11 @@ class Block(ABC, Generic[S, A]):
     def _leaving(self, error: BaseException | None) -> Program[None]:
         """End what has begun, as the block has ended."""
 
+    def _now_certain(self, *, up: bool) -> None:
+        self._shield = OnDrop(abandon_shield) if up else None
+        deliver_signals()  # from here on the block's end is certain
+        self._arm()
+
     def _shielded(self) -> int:
         """Note that the shield is about to be lowered; return how often the block has raised the shield."""
         guard, self._shield = self._shield, None
@@ -68,9 +73,7 @@ class Block(ABC, Generic[S, A]):
         try:
             run_sync(self._beginning())
             entered = self._entered()
-            self._shield = OnDrop(abandon_shield) if up else None
-            deliver_signals()  # from here on the block's end is certain
-            self._arm()
+            self._now_certain(up=up)
         except BaseException:
             self._shielded()
             try:
@@ -100,9 +103,7 @@ class Block(ABC, Generic[S, A]):
         try:
             await run_async(self._beginning(), behind=self._giving_up)
             entered = self._aentered()
-            self._shield = OnDrop(abandon_shield) if up else None
-            deliver_signals()
-            self._arm()
+            self._now_certain(up=up)
         except GeneratorExit:
             self._shielded()
             if up:
