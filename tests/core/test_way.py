@@ -6,6 +6,7 @@ themselves with `pytest -s`.
 
 from __future__ import annotations
 
+import gc
 import itertools
 
 import pytest
@@ -61,3 +62,19 @@ def test_the_way_of_a_plain_transaction_grows_no_longer(trips, url, kind_of_stor
     entries, files = MOST[kind_of_store]
     assert way.entries <= entries
     assert way.files <= files
+
+
+@pytest.mark.every_store
+def test_a_committed_transaction_is_freed_without_the_garbage_collector(trips, url):
+    trip = trips(url)
+    gc.collect()
+    gc.set_debug(gc.DEBUG_SAVEALL)  # what it finds is kept in `gc.garbage`
+    try:
+        trip(3)
+        gc.collect()
+        found = {kind.__name__ for kind in map(type, gc.garbage) if kind.__module__.startswith("settlemark._")}
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+
+    assert not found & {"Txn", "Hold", "Call", "Node", "Attempt", "Effect"}

@@ -110,15 +110,21 @@ def raise_shield() -> bool:
         raise RecursionError(f"the stack has no room for {HEADROOM} more frames: nothing was run; call from further up")
     if threading.get_ident() != _main:
         return False
+    if not _AS_THEY_ARE.issuperset(map(_kind, map(_getsignal, _SIGNALS))):  # one look, since most calls are within
+        _wrap()
+    if _abandoned:
+        _take_abandoned()
+    _depth += 1  # after the handlers are wrapped: a signal before this line has interrupted nothing
+    return True
+
+
+@closed
+def _wrap() -> None:
     for number in _SIGNALS:
         handler = _getsignal(number)
         if type(handler) is not _Deferring and callable(handler) and not _is_of_loop(handler):
             with suppress(ValueError):  # a subinterpreter has no signals
                 _signal(number, _Deferring(handler))
-    if _abandoned:
-        _take_abandoned()
-    _depth += 1  # after the handlers are wrapped: a signal before this line has interrupted nothing
-    return True
 
 
 def _is_of_loop(handler: object) -> bool:
@@ -212,6 +218,11 @@ class _Deferring:
         _deferred.pop(number, None)
         _sent.pop(number, None)
         self.handler(number, frame)
+
+
+_kind: Callable[[Any], type[Any]] = type
+_AS_THEY_ARE = frozenset({int, type(None), _Deferring})
+"""Types of the handlers that need no wrapping: ignored or by default, not Python's, wrapped."""
 
 
 def _handle(number: int, frame: FrameType | None) -> None:

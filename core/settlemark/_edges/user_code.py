@@ -14,6 +14,7 @@ from concurrent.futures import Future
 from contextlib import _GeneratorContextManagerBase  # pyright: ignore[reportPrivateUsage] - what @contextmanager makes
 from functools import partial
 from io import IOBase
+from types import FunctionType
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from settlemark._edges.errors import SettlemarkError
@@ -108,6 +109,7 @@ _PLAIN = frozenset({type(None), str, int, float, bool, bytes, dict, list, tuple}
 _dict: Any = dict
 _SCALARS = _PLAIN - {dict, list, tuple}
 _HOLDING: tuple[type[Any], ...] = (dict, list, tuple, set, frozenset)
+_MAKES_A_GENERATOR = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 
 
 def is_lazy_function(function: object) -> bool:
@@ -117,6 +119,8 @@ def is_lazy_function(function: object) -> bool:
     >>> is_lazy_function(book), is_lazy_function(partial(book)), is_lazy_function(print)
     (True, True, False)
     """
+    if type(function) is FunctionType:
+        return bool(function.__code__.co_flags & _MAKES_A_GENERATOR)
     while isinstance(function, partial):
         function = function.func
     called = getattr(type(function), "__call__", None)  # noqa: B004 - what is called, not whether it can be
@@ -137,7 +141,7 @@ def done(answer: _T, function: object) -> _T:
             these, or what must be awaited, is in its lists, tuples, sets and mappings.
     """
     kind = _kind(answer)
-    if kind in _SCALARS:
+    if kind in _SCALARS or (kind is dict and _SCALARS.issuperset(map(_kind, _dict.values(answer)))):  # as most are
         return answer
     if _is_lazy(kind):
         raise unfinished(kind.__name__, function)

@@ -110,6 +110,14 @@ class Board:
         for branch in txn.members.values() if txn.role == "choice" else ():
             self.wake(branch)  # nobody waits for it any more for the sake of that choice
 
+    def forget_closed(self) -> None:
+        """Note that what has ended is in the store for good."""
+        assert self.closed is not None
+        for ended in self.closed:
+            if isinstance(ended, Txn):
+                ended.calls.clear()  # each leads back to it: so it is freed without the garbage collector
+        self.closed = []
+
     def join_group(self, txn: Txn) -> None:
         """Add a transaction to the members of its hold."""
         if txn.group and txn.group in self.by_id:

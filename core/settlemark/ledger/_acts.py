@@ -10,53 +10,56 @@ import asyncio
 import threading
 import time
 import weakref
-from collections.abc import Callable, Generator
-from contextlib import AbstractContextManager, contextmanager
-from typing import NamedTuple
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
 
 _SLICE_SECONDS = 60.0  # a lock's wait must be bounded
 
 
-class _Out(NamedTuple):
-    """Acts in flight: under which worker's name ("" for a program that only decides), and in which thread or loop."""
+class _Out:
+    """An act in flight: under which worker's name ("" for a program that only decides), in which thread or loop."""
 
-    worker: str
-    place: object
+    __slots__ = ("_acts", "place", "worker")
+
+    def __init__(self, acts: Acts, worker: str) -> None:
+        self._acts = acts
+        self.worker = worker
+        self.place = _place()
+
+    def __enter__(self) -> None:
+        acts = self._acts
+        with acts.changed:
+            acts.now[self] = None
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        acts, worker = self._acts, self.worker
+        if worker and kind is not None and issubclass(kind, GeneratorExit):
+            acts.lost.add(worker)  # its program was collected: nobody will ever learn that it returned
+        with acts.changed:
+            del acts.now[self]
+            over = bool(worker) and acts.on_back is not None and not acts.of(worker)
+            acts.changed.notify_all()
+        if over and acts.on_back is not None:
+            acts.on_back(worker)
 
 
 class Acts:
     """The acts in flight, and the programs that run between them.
 
     Attributes:
+        out: marks an act of a worker as in flight, from before the last lease check until its outcome is noted.
         on_back: called with a worker's name when the last of its acts has returned.
+        now: what is in flight; guarded, as all of it, by `changed`.
+        lost: workers with an act that will never be known to have returned.
     """
 
     def __init__(self) -> None:
+        self.out: Callable[[str], AbstractContextManager[None]] = partial(_Out, self)
         self.on_back: Callable[[str], None] | None = None
-        self._changed = threading.Condition()
-        self._out: dict[object, _Out] = {}
-        self._lost: set[str] = set()
-
-    @contextmanager
-    def out(self, worker: str) -> Generator[None]:
-        """Mark an act of this worker as in flight, from before the last lease check until its outcome is noted."""
-        mark = object()
-        with self._changed:
-            self._out[mark] = _Out(worker, _place())
-        try:
-            yield
-        except GeneratorExit:
-            self._lost.update(
-                {worker} if worker else ()
-            )  # its program was collected: nobody will ever learn that it returned
-            raise
-        finally:
-            with self._changed:
-                del self._out[mark]
-                over = bool(worker) and self.on_back is not None and not self.of(worker)
-                self._changed.notify_all()
-            if over and self.on_back is not None:
-                self.on_back(worker)
+        self.changed = threading.Condition()
+        self.now: dict[_Out, None] = {}
+        self.lost: set[str] = set()
 
     def under_way(self) -> AbstractContextManager[None]:
         """Mark a program as running: `wait` waits for its end."""
@@ -64,18 +67,18 @@ class Acts:
 
     def of(self, worker: str) -> bool:
         """Whether an act of this worker is, or may be, in flight."""
-        return worker in self._lost or any(out.worker == worker for out in list(self._out.values()))
+        return worker in self.lost or any(out.worker == worker for out in list(self.now))
 
     def wait(self, seconds: float) -> None:
         """Wait until all acts have returned, except those that cannot return while the caller waits."""
         here = _place()
         deadline = time.monotonic() + seconds
-        with self._changed:
-            while any(out.place != here for out in self._out.values()):
+        with self.changed:
+            while any(out.place != here for out in self.now):
                 left = deadline - time.monotonic()
                 if left <= 0:
                     return
-                self._changed.wait(min(left, _SLICE_SECONDS))
+                self.changed.wait(min(left, _SLICE_SECONDS))
 
 
 def when_there(method: weakref.WeakMethod[Callable[[str], None]]) -> Callable[[str], None]:

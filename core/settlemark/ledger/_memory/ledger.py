@@ -103,7 +103,9 @@ class MemoryLedger:
         if not journal:
             return
         protocol = self.protocol
-        protocol.journal, protocol.board.closed = None, []
+        protocol.journal = None
+        if protocol.board.closed:
+            protocol.board.forget_closed()
         self._log.append(encode(journal))
         if len(self._log) > IMAGE_EVERY + 2 * len(protocol.board.live):
             self._image, self._log = image(protocol), []

@@ -134,7 +134,7 @@ class Batches:
             head = self._shared_log.head(wire)
             with wire.holding(replica.lock):
                 replica.catch_up(wire, head)
-                replica.protocol.board.closed = []
+                replica.protocol.board.forget_closed()
                 woken = list(replica.protocol.take_woken())
             wire.commit()
         except Exception as error:  # the next step tells its caller

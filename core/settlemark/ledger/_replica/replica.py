@@ -71,7 +71,7 @@ class Replica:
     def delivered(self) -> None:
         """Forget the commands of a transaction that the store has taken."""
         self.tried, self.repairs = [], []
-        self.protocol.board.closed = []
+        self.protocol.board.forget_closed()
 
     def catch_up(self, wire: Wire, upto: int) -> None:
         """Take what others took, up to this entry; the log may have been cut behind an image meanwhile."""
