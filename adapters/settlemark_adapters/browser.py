@@ -104,17 +104,17 @@ class Browser(Adapter):
         super().__init__(settlement, name=name, **options)
         self._loop = LoopThread("browser")
 
-        async def start() -> tuple[Any, Any, Page]:
+        async def start() -> tuple[Any, Page]:
             playwright = await async_playwright().start()
             try:
                 started = await playwright.chromium.launch(executable_path=executable, args=list(arguments))
-                return playwright, started, await started.new_page()
+                return playwright, await started.new_page()
             except BaseException:
                 await playwright.stop()
                 raise
 
         try:
-            self._playwright, self._browser, self.page = self._loop.run(start(), seconds)
+            self._playwright, self.page = self._loop.run(start(), seconds)
         except BaseException:
             self._loop.close()
             raise
@@ -122,13 +122,8 @@ class Browser(Adapter):
 
     def close(self) -> None:
         """Close the browser. A second call does nothing."""
-
-        async def stop() -> None:
-            await self._browser.close()
-            await self._playwright.stop()
-
         try:
-            self._loop.run(stop(), self._seconds)
+            self._loop.run(self._playwright.stop(), self._seconds)  # the driver closes its browsers before it ends
         except UsageError:
             return  # it is closed
         finally:

@@ -99,9 +99,11 @@ class Bindings:
         for each in reversed(found):
             if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
                 return each
-        if len(found) == 1 and isinstance(found[0], ast.Name) and found[0] not in seen:
-            return self.function(found[0], seen=(*seen, found[0]))
-        return None
+        match found:
+            case [ast.Name() as other] if other not in seen:
+                return self.function(other, seen=(*seen, other))
+            case _:
+                return None
 
     def qualified(self, expression: ast.expr) -> str:
         """Return the dotted name that an imported name or a builtin stands for; else ""."""

@@ -313,8 +313,10 @@ class Calls:
     def _is_http(self, node: ast.Call, root: str, last: str, given: list[Value], named: Mapping[str, Value]) -> bool:
         if last not in _HTTP:
             return False
-        at = 1 if last in {"request", "stream"} and len(given) > 1 else 0
-        method = (given[0].constant or "get").lower() if at else last
+        asked = named.get("method")
+        at = int(last in {"request", "stream"} and asked is None and (len(given) > 1 or "url" in named))
+        asked = given[0] if at and given else asked
+        method = last if asked is None else (asked.constant or "get").lower()
         url = named.get("url", given[at] if len(given) > at else Value())
         owner = root.rpartition(".")[0]
         words = set(parts_of(owner.rpartition(".")[2]))

@@ -185,28 +185,31 @@ class Tool:
         given = self.parts.get(role)
         if given is None or (isinstance(given, ast.Constant) and given.value is None):
             return None
-        return self._resolved(given, given, depth=3)
+        return self._resolved(given, given, set())
 
-    def _resolved(self, given: ast.expr, shown: ast.expr, depth: int) -> Handler:  # noqa: PLR0911 - one per way to write it
+    def _resolved(self, given: ast.expr, shown: ast.expr, seen: set[ast.expr]) -> Handler:  # noqa: PLR0911 - one per way to write it
         bindings = self.source.bindings
         function = bindings.function(given)
         if function is not None:
             return Handler(shown, function, bound=self._is_method(function))
+        if given in seen:
+            return Handler(shown, None)  # makers that return each other's result
+        seen.add(given)
         value = bindings.value(given)
-        if value is not given and depth:
-            return self._resolved(value, shown, depth - 1)
+        if value is not given:
+            return self._resolved(value, shown, seen)
         if not isinstance(given, ast.Call):
             return Handler(shown, None)
         if _last(given.func) == "inverse" and given.args:
             mapped = tuple(each.arg for each in given.keywords if each.arg)
             return Handler(shown, bindings.function(given.args[0]), mapped)
-        if _last(given.func) == "partial" and given.args and depth:
-            return self._resolved(given.args[0], shown, depth - 1)
+        if _last(given.func) == "partial" and given.args:
+            return self._resolved(given.args[0], shown, seen)
         maker = bindings.function(given.func)
-        if maker is not None and depth:  # a function that makes the handler: its return value
+        if maker is not None:  # a function that makes the handler: its return value
             for node in ast.walk(maker):
                 if isinstance(node, ast.Return) and node.value is not None:
-                    made = self._resolved(node.value, shown, depth - 1)
+                    made = self._resolved(node.value, shown, seen)
                     if made.function is not None:
                         return made
         return Handler(shown, None)

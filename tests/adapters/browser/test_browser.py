@@ -236,23 +236,45 @@ def test_a_browser_that_is_closed_says_so():
         browser.look()
 
 
-def children():
-    """Return the processes that this one has begun and that are there."""
+def descendants(process="self"):
+    """Return the processes that this one has begun and that are there, and those that they began."""
     found = set()
-    for task in Path("/proc/self/task").iterdir():
-        found |= set((task / "children").read_text().split())
+    for task in Path(f"/proc/{process}/task").glob("*/children"):
+        for child in task.read_text().split():
+            found |= {child} | descendants(child)
     return found
+
+
+def alive(process):
+    """Whether a process is there, and has not merely been left unread by whoever began it."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="only Linux tells which processes this one began")
 def test_a_browser_that_is_closed_leaves_no_process_and_no_thread():
-    processes, threads = children(), set(threading.enumerate())
+    processes, threads = descendants(), set(threading.enumerate())
     with Browser(executable=CHROMIUM, arguments=FLAGS, seconds=PATIENCE):
-        assert children() > processes
+        begun = descendants() - processes
+        assert len(begun) > 1  # the driver, and the browser that it began
         assert set(threading.enumerate()) > threads
     for thread in set(threading.enumerate()) - threads:
         thread.join(PATIENCE)  # one that only learns that the browser's process has ended may be a moment behind
-    assert (children() - processes, set(threading.enumerate()) - threads) == (set(), set())
+    assert (set(filter(alive, begun)), set(threading.enumerate()) - threads) == (set(), set())
+
+
+def test_the_browser_is_started_with_the_arguments_given_and_told_in_milliseconds_how_long_an_action_may_take(
+    monkeypatch,
+):
+    from playwright.async_api import Page
+
+    told = []
+    monkeypatch.setattr(Page, "set_default_timeout", lambda _page, milliseconds: told.append(milliseconds))
+    with Browser(executable=CHROMIUM, arguments=(*FLAGS, "--user-agent=ours"), seconds=PATIENCE) as browser:
+        named = browser._loop.run(browser.page.evaluate("navigator.userAgent"), PATIENCE)
+    assert (named, told) == ("ours", [PATIENCE * 1000])
 
 
 @pytest.mark.parametrize("tolerance", [-0.01, 1, 7])

@@ -464,10 +464,11 @@ CASES = [
     ),
     case(
         "SM502",
-        '@effect("irreversible", scope="card:/{card_number}", probe=sent)\n'
+        '@effect("irreversible",\n    scope="card:/{card_number}", probe=sent)\n'
         'def bill(card_number): shop.bill(card_number)',
         "a digest of this one",
         '@effect("irreversible", scope="customer:/{customer}", probe=sent)\ndef bill(customer): shop.bill(customer)',
+        line=3,
     ),
 ]  # fmt: skip
 

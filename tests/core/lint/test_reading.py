@@ -1,0 +1,173 @@
+"""Whatever a tool's act stands in, and however its address is written, the linter finds it, and no more than it."""
+
+from __future__ import annotations
+
+import pytest
+
+ACT = 'db.execute("DELETE FROM rooms WHERE hotel = ?", (hotel,))'
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "{act}",
+        "x = {act}",
+        "x: int = {act}",
+        "x = 1\n    x += {act}",
+        "x, y = {act}, 1",
+        "return {act}",
+        "for _ in hotels: {act}",
+        "for _ in {act}: pass",
+        "for _ in hotels: pass\n    else: {act}",
+        "while True: {act}",
+        "if hotel: {act}",
+        "if hotel: pass\n    else: {act}",
+        "with lock: {act}",
+        "with {act} as x: pass",
+        "try: {act}\n    finally: pass",
+        "try: go()\n    except ValueError: {act}",
+        "try: go()\n    finally: {act}",
+        "match hotel:\n        case 'Ada': {act}",
+        "assert {act}",
+        "raise ValueError({act})",
+        "x = [{act} for _ in hotels]",
+        "x = hotel and {act}",
+        "x = f'{{{act}}}'",
+        "async def inner(): {act}\n    await inner()",
+        "async with lock: {act}",
+        "async for _ in hotels: {act}",
+        "await {act}",
+    ],
+)
+def test_a_change_is_found_in_whatever_statement_it_stands(codes, body):
+    text = f'@effect("read", scope="room:/{{hotel}}")\nasync def look(hotel):\n    {body.format(act=ACT)}'
+    assert codes(text, "SM401") == [("SM401", "look")]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        'requests.put(f"https://shop/orders/{order_id}")',
+        'requests.put(url=f"https://shop/orders/{order_id}")',
+        'requests.request("PUT", f"https://shop/orders/{order_id}")',
+        'requests.request("PUT", url=f"https://shop/orders/{order_id}")',
+        'client.stream("PUT", f"https://shop/orders/{order_id}", job)',
+    ],
+)
+def test_the_address_of_a_request_is_found_wherever_its_method_stands(found, call):
+    text = f'@effect("irreversible", scope="job:/{{job}}", probe=sent)\ndef close_order(job, order_id): {call}'
+    (finding,) = found(text, "SM201")
+    assert "(https://shop/orders/{order_id})" in finding.what
+
+
+@pytest.mark.parametrize(("method", "rules"), [("GET", []), ("PUT", ["SM401"])])
+@pytest.mark.parametrize("given", ["{method}, {url}", "{method}, url={url}", "method={method}, url={url}"])
+def test_a_request_whose_method_is_an_argument_is_a_read_or_a_change_by_that_method(codes, method, rules, given):
+    arguments = given.format(method=repr(method), url='f"https://shop/orders/{order}"')
+    text = f'@effect("read", scope="order:/{{order}}")\ndef look(order): return requests.request({arguments})'
+    assert [rule for rule, _ in codes(text, "SM401")] == rules
+
+
+TWO = (
+    '@effect("irreversible", scope="hotel:/{{trip}}", probe=sent)\ndef close_it(trip): {0}\n'
+    '@effect("irreversible", scope="tour:/{{trip}}", probe=sent)\ndef drop_it(trip): {1}\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "shared"),
+    [
+        ('agency.cancel("rooms", trip)', 'agency.cancel("rooms", trip)', "agency (rooms)"),
+        ('agency.cancel("rooms", trip)', 'agency.cancel("cars", trip)', None),
+        ("agency.cancel(trip)", "agency.cancel(trip)", "agency.cancel"),
+        ("agency.cancel(whatever(), trip)", "agency.cancel(whatever(), trip)", None),
+    ],
+)
+def test_two_tools_share_what_constants_in_their_calls_name_alike_and_nothing_that_nobody_knows(
+    found, one, other, shared
+):
+    told = [each.what for each in found(TWO.format(one, other), "SM205")]
+    assert [f" share {shared}: " in each for each in told] == ([True] if shared else [])
+
+
+@pytest.mark.parametrize(
+    ("table", "shared"),
+    [
+        # A dict of this process, whatever the item is, and an item of an outside object that an argument names.
+        ("open_trips = {}", True),
+        ("open_trips = connect()", True),
+    ],
+)
+def test_two_tools_that_change_one_table_under_a_call_s_argument_share_it(found, table, shared):
+    text = f"{table}\n" + TWO.format("open_trips[trip] = 0", "open_trips[trip] = 1")
+    assert [" share open_trips: " in each.what for each in found(text, "SM205")] == [shared]
+
+
+@pytest.mark.parametrize(("table", "shared"), [("open_trips = {}", [True]), ("open_trips = connect()", [])])
+def test_items_under_keys_that_nobody_knows_are_shared_in_a_table_of_this_process_alone(found, table, shared):
+    text = f"{table}\n" + TWO.format("open_trips[now()] = trip", "open_trips[now()] = trip")
+    assert [" share open_trips: " in each.what for each in found(text, "SM205")] == shared
+
+
+@pytest.mark.parametrize(
+    "made",
+    ["cancel", "again", "partial(cancel)", "maker()", "deeper()", "partial(partial(again))"],
+)
+def test_an_undo_that_does_nothing_is_found_behind_its_names_makers_and_partials(codes, made):
+    text = (
+        "def cancel(hotel): pass\nagain = cancel\nsame = again\n"
+        "def maker(): return again\ndef deeper():\n    if LATER: return None\n    return maker()\n"
+        f'@effect("reversible", scope="room:/{{hotel}}", undo={made}, probe=sent)\n'
+        "def book(hotel): hotels.book(hotel)"
+    )
+    assert codes(text, "SM103") == [("SM103", "book")]
+
+
+def test_a_long_chain_of_makers_is_followed_and_a_circle_of_them_ends(codes):
+    chain = "def cancel(hotel): pass\n" + "".join(
+        f"def maker_{each}(): return {f'maker_{each - 1}()' if each else 'cancel'}\n" for each in range(9)
+    )
+    tool = '@effect("reversible", scope="room:/{{hotel}}", undo={}, probe=sent)\ndef book(hotel): hotels.book(hotel)'
+    assert codes(chain + tool.format("maker_8()"), "SM103") == [("SM103", "book")]
+    circle = "def one(): return two()\ndef two(): return one()\nthree = four\nfour = three\n"
+    assert codes(circle + tool.format("one()"), "SM103") == codes(circle + tool.format("three"), "SM103") == []
+
+
+@pytest.mark.parametrize("call", ["retrying('read')(send_mail)", "retrying('x')('read')", "effects('read')(send_mail)"])
+def test_a_call_of_what_a_call_returned_is_no_declaration_unless_effect_returned_it(codes, call):
+    assert codes(f"def send_mail(to): smtp.send(to)\ntool = {call}") == []
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        "settlement.declare('look', 'read', scope='room:/{hotel}')",
+        "node = SettledWorkbench(bench, effects={'look': {'kind': 'read', 'scope': 'room:/{hotel}'}})",
+    ],
+)
+def test_what_is_declared_by_name_alone_is_judged_by_the_function_of_that_name_beside_it(found, declared):
+    (finding,) = found(f"def look(hotel): {ACT}\n{declared}", "SM401")
+    assert "DELETE FROM rooms" in finding.what
+
+
+@pytest.mark.parametrize(("terms", "rules"), [(5, ["SM105"]), (500, [])])
+def test_a_tool_that_is_nested_too_deeply_to_be_read_may_do_what_nobody_knows(codes, terms, rules):
+    text = (
+        '@effect("idempotent", scope="account:/{account}")\n'
+        f"def set_limit(account):\n    bank.limit(account)\n    bank.note({' + '.join(['account'] * terms)})"
+    )
+    assert [rule for rule, _ in codes(text)] == rules
+
+
+@pytest.mark.parametrize("parts", ["undo=lambda **_: None", "probe=lambda key: key in mails"])
+def test_of_a_tool_whose_class_is_known_only_when_it_runs_no_handler_is_found_fault_with(codes, parts):
+    assert codes(f'@effect(KIND, scope="room:/{{hotel}}", {parts})\ndef book(hotel): hotels.book(hotel)') == []
+
+
+@pytest.mark.parametrize("scope", ["room:/{hotel}", "room:/{hotel}/*", "room:/*"])
+def test_a_scope_that_may_be_touched_needs_no_refining_only_where_the_arguments_name_all_of_it(codes, scope):
+    text = (
+        f'@effect("irreversible", scope="trip:/{{trip}}", may_touch="{scope}", probe=sent)\n'
+        "def book(trip, hotel): hotels.book(trip, hotel)"
+    )
+    assert codes(text, "SM206") == ([("SM206", "book")] if "*" in scope else [])
