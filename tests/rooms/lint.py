@@ -1,7 +1,10 @@
-"""How a guess is marked that a person has not decided."""
+"""How a guess is marked that a person has not decided; what is read of a function, and the shape of a scope."""
 
 from __future__ import annotations
 
+from settlemark.lint._bindings import Bindings
+from settlemark.lint._reading import read
+from settlemark.lint._templates import Template
 from settlemark.lint._undecided import marked
 
-__all__ = ["marked"]
+__all__ = ["Bindings", "Template", "marked", "read"]

@@ -8,6 +8,7 @@ from settlemark._model.disposition import Disposed
 from settlemark._model.guards import ALL_ON, Guards, guards_for
 from settlemark._model.identity import ID_DIGITS, Numbering, fits, key_of, path_in, step_of
 from settlemark._model.json_text import MOST_LEVELS, check, decode, encode, encode_result, fingerprint
+from settlemark._model.scope import ScopeTemplate
 
 __all__ = [
     "ALL_ON",
@@ -17,6 +18,7 @@ __all__ = [
     "Guards",
     "Numbering",
     "Registry",
+    "ScopeTemplate",
     "check",
     "declare",
     "decode",

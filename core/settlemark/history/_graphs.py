@@ -230,15 +230,14 @@ class Graphs:
     def _claimed(self, began: _Tool) -> str | None:
         """Return the call of a node that a tool was begun for, found by name and arguments."""
         known = self._nodes.get(began.node)
-        calls = [] if known is None else given_calls(known.given)
-        left = [
-            call for call in calls if call.tool == began.tool and known is not None and call.id not in known.claimed
-        ]
+        if known is None:
+            return None
+        left = [call for call in given_calls(known.given) if call.tool == began.tool and call.id not in known.claimed]
         same = [call for call in left if call.arguments == began.arguments]
-        found = next(iter(same or left), None)
-        if found is not None and known is not None:
+        for found in same or left:
             known.claimed.add(found.id)
-        return None if found is None else found.id
+            return found.id
+        return None
 
     def _own(self, run: Hashable) -> str:
         return f"run {run}"

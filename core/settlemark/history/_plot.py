@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from settlemark._edges.private import make_private
 from settlemark.history._verdict import Verdict
 
-_INCHES = (9.0, 2.2)
+_WIDTH, _HEIGHT = 9.0, 2.2  # of one row, in inches
 _STALE = "read", "overwritten", "committed"
 _MARKS = {
     "A1": _STALE,
@@ -33,14 +32,11 @@ def draw(found: Mapping[str, Sequence[Verdict]], path: str | Path) -> None:
         OSError: the picture cannot be written.
     """
     rows = [(name, v) for name, verdicts in found.items() for v in verdicts if v.witnesses]
-    figure: Any = Figure(figsize=(_INCHES[0], _INCHES[1] * max(1, len(rows))), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes: Any = figure.subplots(max(1, len(rows)), 1, squeeze=False)
-    for (name, verdict), axis in zip(rows, axes[:, 0], strict=False):
-        _row(axis, name, verdict)
+    figure: Any = Figure(figsize=(_WIDTH, _HEIGHT * (len(rows) or 1)), layout="constrained")
+    for place, (name, verdict) in enumerate(rows, 1):
+        _row(figure.add_subplot(len(rows), 1, place), name, verdict)
     if not rows:
-        axes[0, 0].text(0.5, 0.5, "no anomaly", ha="center", va="center")
-        axes[0, 0].set_axis_off()
+        figure.text(0.5, 0.5, "no anomaly", ha="center", va="center")
     make_private(path)
     figure.savefig(path, dpi=120)
 
@@ -59,12 +55,10 @@ def _row(axis: Any, name: str, verdict: Verdict) -> None:
             xytext=(0, 12),
             ha="center",
         )
-    axis.set_title(f"{name}: {verdict.anomaly}, {verdict.title}, {verdict.count:,} times", loc="left", fontsize=10)
-    axis.set_xlabel(witness.sentence, fontsize=8, wrap=True)
+    axis.set_title(f"{name}: {verdict.anomaly}, {verdict.title}, {verdict.count:,} times", loc="left")
+    axis.set_xlabel(witness.sentence, wrap=True)
     axis.set_yticks([])
-    axis.margins(x=0.15, y=0.6)
-    for side in ("left", "right", "top"):
-        axis.spines[side].set_visible(False)
+    axis.margins(x=0.15)
 
 
 __all__ = ["draw"]

@@ -206,14 +206,12 @@ class Reader:
         owner = self.value(node.value)
         if owner.path:
             return owner if node.attr in {"parent", "name", "stem"} else owner.plain()
-        if "key" in owner.origins and node.attr == "key":
-            return owner
         if self.calls.is_own_key(node):
             self.facts.asks_key = True
             return Value(origins=frozenset({"key"}))
         if owner.root:
             root = qualified if qualified and not qualified.startswith("builtins.") else f"{owner.root}.{node.attr}"
-            return Value(root=root, origins=owner.origins, container=owner.container and not owner.root)
+            return Value(root=root, origins=owner.origins)
         found = owner.plain()
         return with_origin(found, f"value:{node.attr}") if node.attr in COMPUTED else found
 

@@ -43,7 +43,7 @@ def _refused(looking: Looking, tool: Tool) -> Iterator[Remark]:
     found = refusal(tool)
     if found is not None:
         what, _, advice = found[0].partition(": ")
-        yield looking.remark("SM101", tool, f"{found[0] if not advice else what}", advice or "see above", at=found[1])
+        yield looking.remark("SM101", tool, what, advice, at=found[1])
 
 
 def _scope_text(tool: Tool) -> str:

@@ -155,11 +155,10 @@ def _python_in(path: Path, raw: str) -> tuple[str, tuple[tuple[int, int], ...]]:
     if path.suffix == ".ipynb":
         return _notebook(raw)
     if path.suffix in {".md", ".markdown"}:
-        lines = [""] * (raw.count("\n") + 1)
+        lines: list[str] = []
         for found in _BLOCK.finditer(raw):
-            first = raw.count("\n", 0, found.start("code"))
-            block = found["code"].splitlines()
-            lines[first : first + len(block)] = block
+            lines += [""] * (raw.count("\n", 0, found.start("code")) - len(lines))
+            lines += found["code"].split("\n")
         return "\n".join(lines), ()
     return raw, ()
 

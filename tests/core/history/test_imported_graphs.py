@@ -111,6 +111,26 @@ def test_events_whose_values_are_no_json_are_counted_and_told_from_the_graph_s_s
     assert [message["id"] for message in model.write_values["messages"]] == ["m1"]
 
 
+@pytest.mark.parametrize(("ends", "fires"), [("ab", {}), ("ba", {"A6": 1})])
+def test_calls_of_which_the_graph_s_stream_alone_tells_are_known_by_the_order_in_which_they_were_issued(
+    tmp_path, ends, fires
+):
+    """Neither the model's node nor that of its tools has values that are JSON."""
+    asked, said = node("model", 1, {"messages": []}, "Command(update={'messages': …})")
+    chunk = event("chain_stream", "g", parents=(), chunk={"model": {"messages": [calls("a", "b")]}})
+    begun, ended = node("tools", 2, {}, {})
+    starts = [tool("start", n, input={"to": n}) for n in reversed(ends)]
+    answers = [
+        tool("end", n, output={"type": "tool", "content": "sent", "tool_call_id": n, "status": "success"}) for n in ends
+    ]
+    events = [BEGUN, asked, said, chunk, begun, *starts, *answers, ended, OVER]
+    imported = import_trace(dumped(tmp_path / "e.jsonl", events))
+
+    (last,) = [r for r in imported.records if r.io]
+    assert (last.agent, [cell for cell, _ in last.io]) == ("model", ["mail:/a", "mail:/b"])
+    assert {key: value for key, value in found(imported).items() if key == "A6"} == fires
+
+
 NO_NODE = 'a node without langgraph_node, langgraph_step or parent_ids: was it made with version="v2"?'
 
 

@@ -19,6 +19,8 @@ def otlp(value):
         return {"arrayValue": {"values": [otlp(each) for each in value]}}
     if isinstance(value, int):
         return {"intValue": str(value)}
+    if isinstance(value, dict):
+        return {"kvlistValue": {"values": [{"key": key, "value": otlp(each)} for key, each in value.items()]}}
     return {"stringValue": value}
 
 
@@ -35,10 +37,11 @@ def span(name, start, end, *, parent="", trace="t1", status=None, **attributes):
 def tool(name, start, end, *, call="", given=None, result="ok", parent="", agent=None, **more):
     more |= {"gen_ai__agent__name": agent} if agent else {}
     more |= {"gen_ai__tool__call__result": result} if result is not None else {}
+    more.setdefault("gen_ai__tool__call__arguments", json.dumps(given or {}))
     return span(
         f"execute_tool {name}", start, end, parent=parent, gen_ai__operation__name="execute_tool",
         gen_ai__tool__name=name, gen_ai__tool__call__id=call,
-        gen_ai__tool__call__arguments=json.dumps(given or {}), **more,
+        **more,
     )  # fmt: skip
 
 
@@ -93,6 +96,14 @@ def test_without_a_model_s_answer_calls_that_overlap_were_issued_in_the_order_in
     assert found(imported) == {"A6": 1}
     assert imported.notes[0].startswith("of 1 turn no model's answer says in which order its calls were issued")
     assert imported.records[-1].write_set == ["mail:/c"]
+
+
+@pytest.mark.parametrize("written", [json.dumps, dict], ids=["as text", "as attributes"])
+def test_the_arguments_of_a_call_are_read_as_text_or_as_attributes_with_fields_and_lists(path, written):
+    given = {"to": "a", "copies": 2, "with": ["x", {"y": "z"}]}
+    spans = [tool("send_mail", 1, 2, call="a", gen_ai__tool__call__arguments=written(given))]
+    (sent,) = imported_from(path, spans).records
+    assert (sent.write_set, sent.io) == (["mail:/a"], [("mail:/a", {"copies": 2, "with": ["x", {"y": "z"}]})])
 
 
 AGENTS = [

@@ -171,3 +171,83 @@ def test_a_scope_that_may_be_touched_needs_no_refining_only_where_the_arguments_
         "def book(trip, hotel): hotels.book(trip, hotel)"
     )
     assert codes(text, "SM206") == ([("SM206", "book")] if "*" in scope else [])
+
+
+@pytest.mark.parametrize(
+    ("release", "rules"),
+    [
+        ("lambda to: smtp.send(to)", ["SM105"]),
+        ("lambda to: smtp.send(to, key=current_call().key)", []),
+        ("made_elsewhere", []),  # nobody can tell here what it sends
+    ],
+)
+def test_a_key_that_the_release_sends_is_sent(codes, release, rules):
+    text = f'@effect("staged", scope="mail:/{{to}}", keyed=True, release={release})\ndef write(to): smtp.draft(to)'
+    assert [rule for rule, _ in codes(text, "SM105")] == rules
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        '@effect("read", scope="room:/{hotel}", valid_for=SECONDS)',
+        '@effect("irreversible", scope="room:/{hotel}", window=WINDOW, probe=sent)',
+        '@effect("reversible", scope="room:/{hotel}", undo=free, cost=COST, probe=sent)',
+        '@effect("irreversible", scope="room:/{hotel}", approve=ASKED, probe=sent)',
+        '@effect("irreversible", scope="room:/{hotel}", redact=SECRET, probe=sent)',
+        '@effect("irreversible", scope="room:/{hotel}", may_touch=OTHERS, probe=sent)',
+        '@effect("irreversible", scope=SCOPE, probe=sent)',
+    ],
+)
+def test_a_part_that_is_known_only_when_it_runs_is_taken_for_right(codes, declared):
+    assert codes(f"{declared}\ndef look(hotel): ...", "SM101") == []
+
+
+@pytest.mark.parametrize(("taken", "rules"), [("hotel", []), ("hotle", ["SM101"])])
+def test_a_function_that_names_the_scope_takes_what_the_tool_takes(codes, taken, rules):
+    text = f'@effect("irreversible", scope=lambda {taken}: f"room:/{{{taken}}}", probe=sent)\ndef book(hotel): ...'
+    assert [rule for rule, _ in codes(text, "SM101")] == rules
+
+
+def test_of_a_tool_that_waits_for_neither_of_two_others_it_is_told_once(codes):
+    tools = [
+        f'@effect("irreversible", scope="{kind}:/{{id}}", probe=sent)\n'
+        f'def {verb}(id): db.execute("UPDATE orders SET {verb} = 1 WHERE id = ?", (id,))\n'
+        for kind, verb in (("order", "open_it"), ("order", "close_it"), ("parcel", "drop_it"))
+    ]
+    assert codes("".join(tools), "SM205") == [("SM205", "drop_it")]
+
+
+@pytest.mark.parametrize("other", ["", ' db.execute("UPDATE guests SET seat = 1 WHERE guest = ?", (guest,))'])
+def test_an_argument_by_which_another_row_is_changed_is_not_too_much_for_a_scope(codes, other):
+    text = (
+        '@effect("irreversible", scope="seat:/{seat}/{guest}", probe=sent)\ndef take(seat, guest):\n'
+        f'    db.execute("UPDATE seats SET taken = 1 WHERE seat = ?", (seat,));{other}'
+    )
+    assert codes(text, "SM203") == ([] if other else [("SM203", "take")])
+
+
+def test_the_arguments_of_a_scope_are_proposed_in_the_order_in_which_the_address_has_them(found):
+    text = (
+        '@effect("irreversible", scope="job:/{job}", probe=sent)\n'
+        'def close(job, door_id, wing_id): requests.put(f"https://h/doors/{wing_id}/{door_id}", job)'
+    )
+    (finding,) = found(text, "SM201")
+    assert "{wing_id}/{door_id}" in finding.mend
+
+
+BROKEN = ["irreversible", "reversible", "idempotent", "opaque", "staged", "read"]
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+@pytest.mark.parametrize(
+    "part",
+    [
+        "undo=free", "release=free", "probe=free", "live=free", "check=free", "cost=1", "cost=''", "window=-1",
+        "valid_for=0", "scope='room'", "scope='{}'", "may_touch='x'", "redact='.'", "approve=3", "scope=None",
+    ],
+)  # fmt: skip
+def test_whatever_the_engine_refuses_of_a_declaration_is_told_with_a_mend(found, kind, part):
+    scope = "" if part.startswith("scope") else ', scope="room:/{hotel}"'
+    text = f'def free(everything): ...\n@effect("{kind}"{scope}, {part})\ndef book(hotel): hotels.book(hotel)'
+    for finding in found(text, "SM101"):
+        assert finding.mend, finding
