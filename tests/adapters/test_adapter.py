@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import typing
+from typing import Annotated
 
 import pytest
 
@@ -216,3 +218,33 @@ def test_a_transaction_that_a_bare_tool_begins_has_its_own_keys_and_is_undone_un
     key = "within#1/0"
     assert inner.log == [("before", "Emma", key), ("after", "Emma"), ("undo", "Emma", key)]
     assert (inner.books, settlement.residue()) == ({}, [])
+
+
+class Asking(Adapter):
+    """Operations that a person is asked about."""
+
+    @operation("send", "irreversible", scope="mail:/{to}", approve=True)
+    def send(self, to: Annotated[str, "whom"]) -> str:
+        """Send it."""
+        return to
+
+
+@pytest.mark.parametrize("kind", ["read", "staged", "opaque", "irreversible"])
+def test_an_operation_is_declared_as_another_class_with_what_that_class_takes(kind):
+    (declared,) = Asking(effects={"send": kind}).declarations()
+    assert (declared.tool, declared.kind) == ("send", kind)
+
+
+def test_a_tool_has_its_annotations_as_they_were_written():
+    assert typing.get_type_hints(Asking().tool("send"), include_extras=True)["to"] == Annotated[str, "whom"]
+
+
+def test_a_tool_that_an_adapter_does_not_have_is_refused_with_those_that_it_has():
+    with pytest.raises(DeclarationError, match=r"there is no tool 'sent'; there are send$"):
+        Asking(effects={"sent": "read"})
+
+    class Bare(Adapter):
+        """Nothing yet."""
+
+    with pytest.raises(DeclarationError, match=r"there is no tool 'sent'; there are none$"):
+        Bare(effects={"sent": "read"})

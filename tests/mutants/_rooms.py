@@ -136,7 +136,7 @@ ROOMS = (
             for part in ("adapter", "database", "faults", "keeping", "keyed", "loop")
         ),
         (
-            "tests/adapters/test_adapter.py", "tests/adapters/test_declaration_cost.py",
+            "tests/adapters/test_adapter.py", "tests/adapters/test_loop.py", "tests/adapters/test_declaration_cost.py",
             "tests/adapters/filesystem/test_filesystem.py", "tests/adapters/objects/test_objects.py",
             "tests/adapters/sql", "tests/adapters/store", "tests/adapters/records/test_backends.py",
         ),

@@ -4,6 +4,7 @@ import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 import sqlalchemy as sa
@@ -145,6 +146,49 @@ def test_a_file_that_everybody_may_read_or_change_is_told(ledger, mode, severity
     findings = list(surroundings(sa.make_url(f"sqlite:///{ledger}")))
 
     assert [s for s, _ in found(findings, "permissions")] == [severity]
+
+
+@pytest.mark.parametrize("which", ["file", "folder"])
+def test_a_file_or_a_folder_that_this_user_may_not_write_is_told(ledger, monkeypatch, which):
+    denied = ledger if which == "file" else ledger.parent
+    monkeypatch.setattr(files.os, "access", lambda path, _mode: path != denied)
+
+    ((severity, told),) = found(surroundings(sa.make_url(f"sqlite:///{ledger}")), "permissions")
+    assert (severity, told.partition(":")[0]) == (Severity.ATTENTION, "this user may not write")
+
+
+@pytest.mark.parametrize(
+    ("level", "told"),
+    [
+        (0, (Severity.DANGER, "OFF for intents and decisions")),
+        (1, (Severity.DANGER, "NORMAL for intents and decisions")),
+        (2, (Severity.OK, "FULL for intents and decisions")),
+        (3, (Severity.OK, "EXTRA for intents and decisions")),
+        (7, (Severity.OK, "7 for intents and decisions")),
+    ],
+)
+def test_a_commit_that_does_not_wait_for_the_disk_is_a_danger_and_what_was_asked_is_closed(monkeypatch, level, told):
+    class Wire:
+        done: ClassVar[list[str]] = []
+
+        def query(self, *_asked):
+            return ((level,),)
+
+        def __getattr__(self, name):
+            return lambda **_: self.done.append(name)
+
+    monkeypatch.setattr(files.sys, "platform", "linux")
+    monkeypatch.setattr(files, "wire_to", lambda _engine: Wire())
+    finding = files._synchronous()
+    assert ((finding.severity, finding.found), Wire.done) == (told, ["begin", "rollback", "close"])
+
+
+@pytest.mark.parametrize(
+    ("length", "told"),
+    [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (1536, "1.5 KiB"), (3 << 30, "3.0 GiB"), (5 << 50, "5120.0 TiB")],
+)
+def test_a_length_is_told_in_whole_bytes_or_in_tenths_of_a_unit(length, told):
+    assert files.size(length) == told
 
 
 def test_little_room_and_a_long_log_are_told(ledger, monkeypatch):
