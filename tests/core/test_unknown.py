@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 
-from settlemark import UNKNOWN, InDoubt, Retries, Tag, WaitTimeout, current_call, effect
+from settlemark import UNKNOWN, InDoubt, Retries, Settlement, Tag, WaitTimeout, current_call, effect
 
 
 class Boom(Exception):
@@ -234,3 +236,17 @@ def test_a_call_that_is_gone_on_from_in_doubt_is_named_and_its_scope_is_free(qui
     assert [d.tool for d in quick.in_doubt()] == ["charge"]
     with quick.transaction("other", wait=0) as tx:
         assert tx.call(look_into, account="ada") == "charged"
+
+
+def test_several_in_doubt_are_told_with_the_one_that_has_waited_longest_first(counterparty, clock):
+    act = tool(counterparty)
+    with Settlement("memory:", **clock.options()) as settlement:
+        for name in ("trip-2", "trip-3", "trip-1"):
+            counterparty.lose = [TimeoutError("late")]
+            with suppress(Boom), settlement.transaction(name) as tx:
+                with suppress(InDoubt):
+                    tx.call(act, what=name)
+                raise Boom
+            clock.advance(10)
+        told = settlement.in_doubt()
+    assert [doubt.transaction for doubt in told] == ["trip-2", "trip-3", "trip-1"]

@@ -129,7 +129,7 @@ def _split_url(url: str) -> tuple[str, str, str, re.Match[str] | None]:
     # An @ after the query's mark belongs to the query, unless the mark belongs to a password.
     query = url.find("?")
     before = url[: max(query, 0)]
-    if 0 <= query < at and _USER.match(url[: at + 1]) and not (_USER.match(before) or "/" in _after(before)):
+    if 0 <= query < at and _USER.match(url) and not (_USER.match(before) or "/" in _after(before)):
         query = url.find("?", at)
     head, mark, behind = (url, "", "") if query < 0 else (url[:query], "?", url[query + 1 :])
     found = _USER.match(head)

@@ -34,10 +34,9 @@ class Blobs:
         Raises:
             LookupError: it is missing.
         """
-        found = self._wire.query(_FETCH, {"namespace": self._namespace, "digest": digest})
-        if not found:
-            raise LookupError(digest)
-        return str(found[0][0])
+        for (content,) in self._wire.query(_FETCH, {"namespace": self._namespace, "digest": digest}):
+            return str(content)
+        raise LookupError(digest)
 
     def forget(self, name: str, attempt: int) -> None:
         """Remove one attempt's references, and the contents that no other refers to."""
