@@ -40,6 +40,8 @@ _PATIENCE = 20
 _SOME_FAILED, _NOT_FOUND, _NONE = 1, 4, 5
 """pytest's statuses where tests fail, one that is named is not found (with the mutant it has another name), or none is
 run."""
+_BROKEN = "found no collectors"
+"""What pytest says of a test whose file cannot be imported."""
 _Strike = Callable[[Mutant, str, Path], tuple[int | None, str]]
 
 
@@ -364,7 +366,9 @@ class Checkout:
         limits = {MOST: str(seconds), "PYTEST_TIMEOUT": f"{60 + 10 * seconds:.0f}", "SETTLEMARK_TESTS": extent}
         named = [*tests, *(f"--deselect={test}" for test in aim.aside)]
         status, output = self._tested(room, named, copy, self._least + _PATIENCE * seconds, limits)
-        nothing = status == _NONE or (status == _NOT_FOUND and tests is not room.tests)
+        # A file that cannot be imported with the mutant, or a conftest, has noticed it, by the same status.
+        renamed = "ERROR: not found:" in output and "ERROR collecting" not in output and _BROKEN not in output
+        nothing = status == _NONE or (status == _NOT_FOUND and renamed and tests is not room.tests)
         return 0 if nothing else status, output
 
     def _tested(

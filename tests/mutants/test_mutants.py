@@ -249,6 +249,16 @@ def test_what_the_quick_cases_do_not_notice_meets_all_cases_of_the_same_tests(te
     assert ran["test_limit[0]"] > ran["test_limit[2]"] > 0
 
 
+@pytest.mark.parametrize("file", ["test_limits.py", "conftest.py"])
+def test_a_file_of_tests_that_cannot_be_imported_with_a_mutant_has_noticed_it(tested, file):
+    tested.write("test_limits.py", "from toy import limits\ndef test_limit():\n    limits.clamp(3, 2)\n")
+    read = (tested.root / file).read_text()
+    seen = "[limits.clamp(number, 2) for number in (1, 2, 3)] + [limits.clamp(3)]"
+    tested.write(file, f"from toy import limits\nassert {seen} == [1, 2, 2, 3]\n{read}")
+    score = tested.play_tested({5})
+    assert (len(score.endings) > 0, score.survivors) == (True, [])
+
+
 def test_a_test_that_only_reads_the_program_meets_what_the_others_do_not_notice(tested):
     read = "def test_read():\n    assert 'return number\\n' in open('core/toy/limits.py').read()\n"
     tested.write("test_flag.py", FLAG + read)
