@@ -24,6 +24,16 @@ from langgraph.types import Command, Send
 _COMMAND = ("graph", "update", "resume", "goto")
 
 
+def answered_in(messages: Any) -> tuple[str, ...]:
+    """Return the ids of the calls that are answered in a state's messages.
+
+    >>> answered_in([AIMessage("", tool_calls=[]), ToolMessage("booked", tool_call_id="1")])
+    ('1',)
+    """
+    found = messages if isinstance(messages, list) else ()
+    return tuple(message.tool_call_id for message in found if isinstance(message, ToolMessage))
+
+
 def plain(answer: Any) -> Any:
     """Return what the tool itself returned, for its undo and for the ledger, from the answer made of it.
 

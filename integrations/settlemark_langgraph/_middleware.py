@@ -15,12 +15,12 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
 from settlemark import Settlement, UsageError
-from settlemark.agents import TRIES
+from settlemark.agents import TRIES, keep_answered
 from settlemark.hosting import Order, Park, Program, end_async, in_thread, run_async, run_sync
 from settlemark_langgraph._candidates.names import Candidate
 from settlemark_langgraph._corrections import corrections
 from settlemark_langgraph._declarations import Declared
-from settlemark_langgraph._messages import messages_in
+from settlemark_langgraph._messages import answered_in, messages_in
 from settlemark_langgraph._opening import Opener, Options
 from settlemark_langgraph._seated import Arrival
 from settlemark_langgraph._settled_tool import settled
@@ -132,6 +132,7 @@ class SettlementMiddleware(AgentMiddleware[Any, Any, Any]):
     ) -> Any:
         """Tell the model what became of the calls whose answers were acknowledgements."""
         run_sync(self._turns.finish(Superstep.of(get_config())))
+        keep_answered(self._settlement, answered_in(request.messages))
         found = corrections(request.messages, self._settlement)
         return _with(found, handler(_corrected(request, found)))
 
@@ -140,6 +141,7 @@ class SettlementMiddleware(AgentMiddleware[Any, Any, Any]):
     ) -> Any:
         """Tell the model what became of the calls whose answers were acknowledgements."""
         await run_async(self._turns.finish(Superstep.of(get_config())))
+        keep_answered(self._settlement, answered_in(request.messages))
         found = await in_thread(corrections, request.messages, self._settlement)
         return _with(found, await handler(_corrected(request, found)))
 

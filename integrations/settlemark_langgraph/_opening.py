@@ -14,7 +14,7 @@ from langchain_core.tools import BaseTool
 from langgraph.errors import GraphInterrupt
 
 from settlemark import EffectClass, Settlement, UsageError
-from settlemark.agents import Call, Opened, OpenTurn, open_turn, refuse_bad_options
+from settlemark.agents import Asked, Call, Opened, OpenTurn, open_turn, refuse_bad_options
 from settlemark.hosting import Order, Park, Program, Turn, host_of
 from settlemark_langgraph._arguments import before_injection
 from settlemark_langgraph._candidates.candidates import candidates_of, check_candidate
@@ -22,6 +22,7 @@ from settlemark_langgraph._candidates.names import Candidate, label_of
 from settlemark_langgraph._declarations import Declared, NodeDeclarations
 from settlemark_langgraph._identity import Identity
 from settlemark_langgraph._memory import Memory
+from settlemark_langgraph._messages import answered_in
 from settlemark_langgraph._seated import Arrival
 from settlemark_langgraph._supersteps.boundaries import Settle, boundaries_of
 from settlemark_langgraph._supersteps.checkpointer import refuse_without_checkpoints
@@ -159,6 +160,7 @@ class Opener:
             resumable=identity.resumable if memory is None else task is not None,
             let_through=(GraphInterrupt,),
             park=self._options.park,
+            asked=Asked(tuple(call["id"] for call in calls if call["id"]), answered_in(arrival.messages)),
         )
         if memory is not None:
             memory.know(turn, task)

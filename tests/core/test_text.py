@@ -658,6 +658,7 @@ TABLE = {
     "Names.of(work)": names,
     "Names.of_whole(run)": runs,
     "OpenTurn.leave(failed)": ELSEWHERE,
+    "keep_answered(answered)": ELSEWHERE,
     "not_taken(arguments)": ELSEWHERE,
     "not_taken(tool)": ELSEWHERE,
     "not_taken(wrong)": ELSEWHERE,

@@ -24,7 +24,7 @@ from settlemark._api.checked import (
 from settlemark._api.settings import Settings
 from settlemark._api.toolbox import Toolbox
 from settlemark._attempt.attempt import Hook, OnFailure
-from settlemark._attempt.part import Part
+from settlemark._attempt.part import Asked, Part
 from settlemark._attempt.turn import Turn
 from settlemark._edges.errors import UsageError
 from settlemark._edges.text import DERIVED, KEY, NAMESPACE, WHO, identity
@@ -220,15 +220,17 @@ class Host:
         position: Position | None = None,
         may_touch: str | Scope | Iterable[str | Scope] = (),
         comes_back: bool = False,
+        asked: Asked | None = None,
     ) -> Program[Part]:
         """Return the program that begins a transaction, for an integration that runs and ends it itself.
 
         The program returns a `Part`, which joins the enclosing call, if there is one. `comes_back` says that a name
         entered again stands for the same decisions, as when a framework resumes: effects that an aborted attempt could
-        not undo are not repeated, but answered from the record.
+        not undo are not repeated, but answered from the record. `asked` tells a turn of an agent that a call runs from
+        that agent's other turns.
         """
         options = self.options(name, run, may_touch=may_touch, position=position, whole=False)
-        return self.driver.entrance.enter(**options, independent=False, comes_back=comes_back)
+        return self.driver.entrance.enter(**options, independent=False, comes_back=comes_back, asked=asked)
 
     def choice(self, name: str, *, run: str, position: Position | None = None) -> Choice:
         """Return a choice that has not begun, for an integration whose framework runs the candidates."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 
@@ -10,7 +13,7 @@ from settlemark._acts.current import CurrentCall, Staged
 from settlemark._acts.effect import Effect
 from settlemark._attempt.attempt import Attempt
 from settlemark._model.effect_class import EffectClass
-from settlemark._model.identity import Numbering
+from settlemark._model.identity import Numbering, Path
 from settlemark._model.scope import Scope
 
 
@@ -27,6 +30,22 @@ class Part:
         return self.numbering is not self.attempt.numbering
 
 
+_AGAIN = 2
+"""Of the counted runs of a tool, the first that may find what an earlier one has decided."""
+
+
+class Asked(NamedTuple):
+    """What a framework says of a turn that it begins, or goes on with in the middle of an agent.
+
+    Attributes:
+        now: ids of the turn's calls.
+        before: ids of the calls whose answers its model was given before, as often as they were given.
+    """
+
+    now: tuple[str, ...] = ()
+    before: tuple[str, ...] = ()
+
+
 class Inside(msgspec.Struct, eq=False):
     """Where a tool runs: for which effect, of which attempt; a transaction begun there is a part of that.
 
@@ -41,13 +60,45 @@ class Inside(msgspec.Struct, eq=False):
     joined: int = 0
     over: bool = False
 
-    def join(self) -> Part:
-        """Return the next part of the call."""
+    def join(self, asked: Asked | None = None) -> Part:
+        """Return the next part of the call: of the turn that is asked for, where an earlier run of the call had it."""
         declaration = self.effect.declaration
         read = declaration.tool if declaration.kind is EffectClass.READ else None
-        part = Part(self.attempt, Numbering((*self.effect.path, self.joined), read=read))
-        self.joined += 1
-        return part
+        number = self.joined if asked is None or self.effect.called < _AGAIN else self._number_of(asked)
+        self.joined = max(self.joined, number + 1)
+        return Part(self.attempt, Numbering((*self.effect.path, number), read=read))
+
+    def _number_of(self, asked: Asked) -> int:
+        """Return the number of a turn in a call that runs again.
+
+        A framework that resumes an agent in its middle does not come to the turns before that: they are not counted
+        again, and what they decided stands.
+        """
+        stand = self.stand(asked.before)
+        now = set(asked.now)
+        mine = (place[0] for place, ids in self._turns().items() if place not in stand and now.intersection(ids))
+        return next(mine, max(self.joined, *(place[0] + 1 for place in stand), 0))
+
+    def stand(self, answered: Iterable[str]) -> set[Path]:
+        """Keep what earlier runs of the call decided in turns whose answers a model was given; return their places."""
+        left = Counter[str | None](answered)
+        stand: set[Path] = set()
+        for place, ids in self._turns().items() if left else ():
+            within = any(place[: len(outer)] == outer for outer in stand)  # it stands with the call that it is within
+            if not within and ids <= left:
+                left -= ids
+                stand.add(place)
+                self.attempt.expected.keep((*self.effect.path, *place))
+        return stand
+
+    def _turns(self) -> dict[Path, Counter[str | None]]:
+        """Return the ids of the calls of each turn within the call that has decided something, in issuance order."""
+        base = self.effect.path
+        turns: defaultdict[Path, Counter[str | None]] = defaultdict(Counter)
+        for path, effect in sorted(self.attempt.effects.items()):
+            if len(path) > len(base) + 1 and path[: len(base)] == base:
+                turns[path[len(base) : -1]][effect.call_id] += 1
+        return turns
 
     def staged(self, scope: Scope) -> list[Staged]:
         """Return the requests that its transaction has staged on a scope, in order."""
@@ -74,4 +125,4 @@ def inside_of(call: CurrentCall | None) -> Inside | None:
     return inside if isinstance(inside, Inside) else None
 
 
-__all__ = ["Inside", "Part", "current_of", "inside_of"]
+__all__ = ["Asked", "Inside", "Part", "current_of", "inside_of"]

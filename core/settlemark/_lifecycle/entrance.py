@@ -15,7 +15,7 @@ from settlemark._acts.perform import Program, Retries
 from settlemark._acts.requests import Wait
 from settlemark._attempt.anew import become
 from settlemark._attempt.attempt import Attempt, Hook, OnFailure
-from settlemark._attempt.part import Part
+from settlemark._attempt.part import Asked, Part
 from settlemark._attempt.turned_away import TurnedAway
 from settlemark._edges.errors import DeclarationError, Forgotten, WaitTimeout
 from settlemark._engine.kernel import Kernel
@@ -42,12 +42,12 @@ class Entrance:
         self._recovery = recovery
         self._ages = ages
 
-    def enter(self, *, independent: bool, **options: Any) -> Program[Part]:
+    def enter(self, *, independent: bool, asked: Asked | None = None, **options: Any) -> Program[Part]:
         """Return a part: one that joins the enclosing call, or a transaction of its own; see `begin`."""
         inside = self._kernel.callers.outer()
         outer = None if inside is None else inside.attempt.txn
         if inside is not None and outer is not None and outer.state is State.OPEN and not independent:
-            part = inside.join()
+            part = inside.join(asked)
             inside.attempt.hooks += tuple(hook for hook in options["hooks"] if hook not in inside.attempt.hooks)
             footprint = list(options["declared"])
             if footprint:

@@ -46,6 +46,7 @@ opens the turn itself, under that name:
 
 from __future__ import annotations
 
+from settlemark._attempt.part import Asked
 from settlemark._runtime.aio import run_async
 from settlemark._runtime.sync import run_sync
 from settlemark.agents._call import Call, PlacedCall
@@ -56,7 +57,7 @@ from settlemark.agents._left_open import StillOpen, still_open, take_up, undo_le
 from settlemark.agents._names import Names
 from settlemark.agents._open_questions import OpenQuestion, open_questions
 from settlemark.agents._open_turn import OpenTurn
-from settlemark.agents._opening import open_turn
+from settlemark.agents._opening import keep_answered, open_turn
 from settlemark.agents._roll import Roll
 from settlemark.agents._run import MISSING, AgentRun, Missing, Settles, refuse_bad_options
 from settlemark.agents._shared import Shared
@@ -71,6 +72,7 @@ __all__ = [
     "TRIES",
     "AgentRun",
     "AgentTurn",
+    "Asked",
     "Call",
     "Caller",
     "Declarations",
@@ -92,6 +94,7 @@ __all__ = [
     "Undone",
     "Work",
     "declared_at",
+    "keep_answered",
     "not_taken",
     "open_questions",
     "open_turn",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from settlemark._acts.perform import Program
 from settlemark._api.settlement import Settlement, host_of
 from settlemark._attempt.attempt import Attempt
-from settlemark._attempt.part import Part
+from settlemark._attempt.part import Asked, Part
 from settlemark._attempt.turn import Turn
 from settlemark._engine.splitting import rest_of
 from settlemark._lifecycle.parking import Park
@@ -18,7 +18,7 @@ from settlemark.agents._open_turn import OpenTurn
 from settlemark.agents._settling import Control
 
 
-def open_turn(
+def open_turn(  # noqa: PLR0913 - one keyword for each property
     settlement: Settlement,
     name: str | None,
     *,
@@ -32,6 +32,7 @@ def open_turn(
     resumable: bool = False,
     let_through: Control = (),
     park: Park = "keep",
+    asked: Asked | None = None,
 ) -> Program[OpenTurn]:
     """Return an open turn: a transaction of its own, or a part of the one whose call it is opened in.
 
@@ -49,6 +50,8 @@ def open_turn(
         let_through: the framework's control flow: it puts the turn aside.
         park: while it waits for a person's answer it is kept as it is, and holds what it holds; or it is split: what
             came before commits, and the rest becomes a transaction of its own.
+        asked: the ids of its calls, and of those answered before: in an agent that runs inside a call, and is resumed
+            in its middle, they tell which turn this is.
 
     Raises:
         Refused: its run was cancelled, or its name is in use.
@@ -63,8 +66,12 @@ def open_turn(
     >>> turn.settled, turn.last_word(place, answer)
     (True, 'blue')
     """
+    if within is not None and asked is not None:
+        keep_answered(settlement, asked.before)
     part = within or (
-        yield from host_of(settlement).begin(name, run=run, position=position, may_touch=may_touch, comes_back=True)
+        yield from host_of(settlement).begin(
+            name, run=run, position=position, may_touch=may_touch, comes_back=True, asked=asked
+        )
     )
     before: list[Attempt] = []
     while not part.joined and part.attempt.replay is not None and (rest := rest_of(part.attempt.replay)) is not None:
@@ -86,4 +93,19 @@ def open_turn(
     )
 
 
-__all__ = ["open_turn"]
+def keep_answered(settlement: Settlement, answered: Iterable[str]) -> None:
+    """Say that a model was given the answers to these calls: where its agent runs inside a call, they stand.
+
+    An agent that a framework resumes behind its last turn comes to no turn any more, and nothing it had decided is to
+    be taken back for that. Outside of a call this does nothing.
+
+    Args:
+        settlement: has the call.
+        answered: ids of the calls, as often as they were answered.
+    """
+    inside = host_of(settlement).driver.kernel.callers.outer()
+    if inside is not None:
+        inside.stand(answered)
+
+
+__all__ = ["keep_answered", "open_turn"]

@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 
 from settlemark._acts.perform import Program
 from settlemark._api.settlement import Settlement, host_of
-from settlemark._attempt.part import Part
+from settlemark._attempt.part import Asked, Part
 from settlemark._attempt.turn import Turn
 from settlemark._edges.errors import ScopeError, SettlemarkError
 from settlemark._edges.wording import is_a
@@ -225,6 +225,7 @@ class Work:
             resumable=run.resumable,
             let_through=run.let_through,
             park=run.park,
+            asked=Asked(tuple(call.call_id for call in plan.calls if call.call_id is not None), tuple(self._answered)),
         )
         placed: list[PlacedCall] = yield from turn.place_all([plan.calls[place] for place in rest])
         return Opened((turn,), {place: Placed(turn, call) for place, call in zip(rest, placed, strict=True)})
