@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine
@@ -102,7 +103,10 @@ def _start_apart(run: Callable[[], object]) -> None:
                 "abandoned work has ended with an error: %s", quote_of(error), extra=about(error=kind_of(error))
             )
 
-    with suppress(RuntimeError):  # the interpreter is ending: the next process takes the work up
+    # While the interpreter ends, a thread never begins, and its `start` waits for it: the next process takes this up.
+    if sys.is_finalizing():
+        return
+    with suppress(RuntimeError):  # newer interpreters start none as they end
         threading.Thread(target=outside().run, args=(to_its_end,), name="settlemark-apart", daemon=True).start()
 
 
