@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from settlemark._runtime import aio, sync
 from settlemark._runtime.background import Maintenance, Prober
+from settlemark._runtime.block import Block
 from settlemark._runtime.call_context import call_with_current
 from settlemark._runtime.choice import chosen_in
 from settlemark._runtime.driver import PARTS, Parts
@@ -12,6 +13,7 @@ from settlemark._runtime.sync import _do_sync
 
 __all__ = [
     "PARTS",
+    "Block",
     "Maintenance",
     "Parts",
     "Prober",

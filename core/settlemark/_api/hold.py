@@ -32,9 +32,9 @@ class Hold(Block[Any, Any]):
     """
 
     def __init__(self, driver: Driver, opening: Callable[..., Opening], options: dict[str, Any]) -> None:
+        super().__init__(options)
         self._driver = driver
         self._opening = opening
-        self._options = options
         self._attempt: Attempt | None = None
         self._to_be_left: OnDrop | None = None
         """Drops the hold when nobody can begin work under it, or leave its block, any more."""

@@ -154,6 +154,10 @@ class Host:
 
     # ---- transactions
 
+    def new_name(self) -> str:
+        """Return a name for a transaction whose caller gave none."""
+        return identity(self.settings.injected.ids(), "a name that ids= gave")
+
     def options(  # noqa: PLR0913 - one for each option of a user
         self,
         name: str | None,
@@ -188,7 +192,7 @@ class Host:
             run = checked_text(run, RUN)
         hooks = (before_commit,) if callable(before_commit) else tuple(before_commit)
         scopes = (may_touch,) if isinstance(may_touch, str | Scope) else may_touch
-        chosen = name or identity(settings.injected.ids(), "a name that ids= gave")
+        chosen = name or self.new_name()
         if position is not None and position[1]:
             identity(position[1], "a position's ordinal", DERIVED)
         if name is None and run is None and current_call() is None:

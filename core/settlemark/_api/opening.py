@@ -21,12 +21,13 @@ class Opening(Block[Transaction, AsyncTransaction]):
     """A transaction about to begin: enter it with `with` or `async with`."""
 
     def __init__(self, host: Host, options: dict[str, Any], park: Park = "keep") -> None:
+        super().__init__(options)
         self._host = host
-        self._options = options
         self._park: Park = park
         self._part: Part | None = None
         self._face: Transaction | AsyncTransaction | None = None
         self._keeps: object = None
+        self._again = False
 
     def _under(self, hold: int, face: object) -> Self:
         """Begin the transaction at a hold's place; the hold's `face` is kept, since nobody must drop the hold."""
@@ -39,11 +40,19 @@ class Opening(Block[Transaction, AsyncTransaction]):
         return await super().__aenter__()
 
     def _beginning(self) -> Program[None]:
-        self._part = None
+        if self._again and not self._options["known"]:
+            self._name_anew()
+        self._part, self._again = None, True
         part: Part = yield from self._host.driver.entrance.enter(**self._options)
         if not part.joined:
             part.attempt.parks = self._park
         self._part = part
+
+    def _name_anew(self) -> None:
+        """Without a name nothing is replayed: what is entered a second time is another decision, with its own keys."""
+        before, name = self._options["name"], self._host.new_name()
+        run = self._options["run"]
+        self._options |= {"name": name, "run": name if run == before else run}
 
     def _entered(self) -> Transaction:
         self._face = face = Transaction(self._host, self._begun(), self._park)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from types import TracebackType
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from settlemark._acts.perform import Program
+from settlemark._edges.errors import StateError
 from settlemark._edges.on_drop import OnDrop
 from settlemark._edges.shield import abandon_shield, closed, deliver_signals, lower_shield, raise_shield
 from settlemark._runtime.aio import run_async
@@ -20,8 +21,14 @@ class Block(ABC, Generic[S, A]):
     """What is entered with `with` or `async with`; `S` and `A` are what each gives.
 
     Law: an interrupt or a cancellation at any moment either is raised before anything has begun, or what has begun is
-    given up, or ends as the block ends.
+    given up, or ends as the block ends. An object is in one block at a time: entered again before that, it would forget
+    what it has begun, and nobody would end it.
     """
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self._options = options
+        self._free = [True]
+        """Empty while the object is in a block; a list, since its `pop` is one step for all threads and signals."""
 
     _shield: OnDrop | None = None
     """Lowers the shield when the block was entered by hand and dropped; none where the shield is not raised."""
@@ -54,6 +61,34 @@ class Block(ABC, Generic[S, A]):
     def _leaving(self, error: BaseException | None) -> Program[None]:
         """End what has begun, as the block has ended."""
 
+    def _take(self, *, up: bool) -> None:
+        """Have this object in the block that is being entered.
+
+        Raises:
+            StateError: it is in another block; nothing has begun.
+        """
+        try:
+            self._free.pop()
+        except IndexError:
+            if up:
+                lower_shield()
+            name = self._options["name"]
+            raise StateError(
+                f"{name} was entered again before its block was left: nothing was run; make a new one for each block",
+                transaction=name,
+                state=None,
+            ) from None
+
+    def _freeing(self, program: Program[None]) -> Program[None]:
+        """Run what ends the block, then let the object be entered again."""
+        try:
+            yield from program
+        finally:
+            self._free[:] = [True]
+
+    def _given_up(self) -> Program[None]:
+        return self._freeing(self._giving_up())
+
     def _now_certain(self, *, up: bool) -> None:
         self._shield = OnDrop(abandon_shield) if up else None
         deliver_signals()  # from here on the block's end is certain
@@ -70,6 +105,7 @@ class Block(ABC, Generic[S, A]):
     @closed
     def __enter__(self) -> S:
         up = raise_shield()
+        self._take(up=up)
         try:
             run_sync(self._beginning())
             entered = self._entered()
@@ -77,7 +113,7 @@ class Block(ABC, Generic[S, A]):
         except BaseException:
             self._shielded()
             try:
-                run_sync(self._giving_up())  # interrupted after the begin: nobody else would end it
+                run_sync(self._given_up())  # interrupted after the begin: nobody else would end it
             finally:
                 if up:
                     lower_shield()
@@ -92,7 +128,7 @@ class Block(ABC, Generic[S, A]):
         up = raise_shield()  # a handler that the block has set does not strike behind this line
         try:
             self._disarm()
-            run_sync(self._leaving(error))
+            run_sync(self._freeing(self._leaving(error)))
         finally:
             if times := self._shielded() + up:
                 lower_shield(times)
@@ -100,8 +136,9 @@ class Block(ABC, Generic[S, A]):
     @closed
     async def __aenter__(self) -> A:
         up = raise_shield()
+        self._take(up=up)
         try:
-            await run_async(self._beginning(), behind=self._giving_up)
+            await run_async(self._beginning(), behind=self._given_up)
             entered = self._aentered()
             self._now_certain(up=up)
         except GeneratorExit:
@@ -112,7 +149,7 @@ class Block(ABC, Generic[S, A]):
         except BaseException:
             self._shielded()
             try:
-                await run_async(self._giving_up())  # cancelled while the begin was recorded
+                await run_async(self._given_up())  # cancelled while the begin was recorded
             finally:
                 if up:
                     lower_shield()
@@ -128,9 +165,9 @@ class Block(ABC, Generic[S, A]):
         try:
             self._disarm()
             if kind is GeneratorExit:
-                run_apart(self._leaving(error))  # the task is thrown away: nothing can be awaited here
+                run_apart(self._freeing(self._leaving(error)))  # the task is thrown away: nothing can be awaited here
             else:
-                await run_async(self._leaving(error))
+                await run_async(self._freeing(self._leaving(error)))
         finally:
             if times := self._shielded() + up:
                 lower_shield(times)
