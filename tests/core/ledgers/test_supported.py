@@ -59,6 +59,39 @@ def test_what_is_no_url_is_refused_with_those_that_are(url, opening, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("opening", OPENING)
+@pytest.mark.parametrize("query", ["mode=rwc&uri=true", "uri=1&mode=ro", "cache=private&uri=yes"])
+def test_a_query_that_sqlite_would_take_for_a_part_of_the_files_name_is_refused(query, opening, tmp_path):
+    with pytest.raises(LedgerError, match="write sqlite:///file:FILE"):
+        OPENING[opening](f"sqlite:///{tmp_path}/x.db?{query}")
+    assert list(tmp_path.iterdir()) == []
+
+
+FILES = {
+    "x.db": "x.db", "x.db?timeout=5": "x.db", "x.db?uri=true": "x.db", "file:x.db?uri=true": "x.db",
+    "file:x.db?mode=rwc&uri=1": "x.db", "file:x%2520y.db?uri=yes": "x y.db", "file:x.db": "file:x.db",
+    "file:x.db?uri=false": "file:x.db", "file:x.db?timeout=5": "file:x.db", "x%20y.db": "x y.db",
+    "x%3Fmode=rwc.db": "x?mode=rwc.db",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("named", FILES)
+def test_however_a_file_is_named_it_is_its_owners_alone_read_by_that_name_and_missed_when_it_is_gone(
+    named, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    url, file = f"sqlite:///{named}", tmp_path / FILES[named]
+    with Settlement(url) as settlement:
+        with settlement.transaction("t"):
+            pass
+        assert {path.name.removesuffix("-wal").removesuffix("-shm") for path in tmp_path.iterdir()} == {file.name}
+        assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
+        open_ledger(url, readonly=True).close()
+        file.unlink()
+        with pytest.raises(LedgerError, match="was deleted or moved away"), settlement.transaction("u"):
+            pass
+
+
 @pytest.mark.parametrize("url", [7, b"sqlite:///x.db", Path("x.db"), make_url("sqlite:///x.db")])
 def test_what_is_no_text_is_refused_by_its_type(url, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -172,7 +172,7 @@ def writing_engine(url: sa.URL) -> sa.Engine:
     if path is not None:
         make_private(path)
         path = Path(os.path.abspath(path))  # noqa: PTH100 - a link stays a link
-        if url.database and not url.database.startswith("file:"):
+        if not _is_uri(url):
             url = url.set(database=os.fspath(path))  # independent of the process's later working directory
     # One thread at a time uses it.
     engine = sa.create_engine(url, connect_args={"check_same_thread": False}, hide_parameters=True)
@@ -197,17 +197,25 @@ def writing_engine(url: sa.URL) -> sa.Engine:
 
 
 def file_of(url: sa.URL) -> Path | None:
-    """Return the file that a SQLite URL names; None for a database in memory.
+    """Return the file that SQLite opens for a URL; None for a database in memory.
 
     >>> str(file_of(sa.make_url("sqlite:///trip.db"))), file_of(sa.make_url("sqlite://"))
     ('trip.db', None)
+    >>> str(file_of(sa.make_url("sqlite:///file:trip.db?uri=true"))), str(file_of(sa.make_url("sqlite:///file:trip.db")))
+    ('trip.db', 'file:trip.db')
     """
     named = url.database or ""
-    if named.startswith("file:") and url.query.get("uri"):
+    if _is_uri(url):
         if "memory" in url.query.get("mode", ""):
             return None
         named = unquote(urlsplit(named).path)
     return None if named in ("", ":memory:") else Path(named)
+
+
+def _is_uri(url: sa.URL) -> bool:
+    """Whether SQLite is given a URI of its own, which begins with `file:`, and not a file's name."""
+    _, options = url.get_dialect()().create_connect_args(url)
+    return bool(options.get("uri")) and (url.database or "").startswith("file:")
 
 
 def reading_engine(url: sa.URL) -> sa.Engine:
@@ -233,7 +241,7 @@ def check_file(url: sa.URL) -> Path:
     Raises:
         LedgerError: there is none.
     """
-    path = Path(url.database or "")
+    path = file_of(url) or Path(url.database or "")
     if not path.is_file():
         raise LedgerError(
             f"there is no ledger at {shown(str(path))}: name its file or URL, or set $SETTLEMARK_URL",

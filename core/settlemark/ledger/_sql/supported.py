@@ -52,9 +52,15 @@ def supported(url: str) -> sa.URL:
         )
     found = parsed.set(drivername=f"{store}+{known}")
     try:
-        found.get_dialect()().create_connect_args(found)
+        given, options = found.get_dialect()().create_connect_args(found)
     except (ArgumentError, ValueError) as error:  # a part of the query is no number, say, where one has to be
         raise _malformed(url, error) from error
+    if options.get("uri") and "?" in given[0] and not given[0].startswith("file:"):
+        raise LedgerError(
+            f"{shown(url)!r} has uri=true, and its file does not begin with file:, so SQLite would take the query for a"
+            " part of the file's name: write sqlite:///file:FILE?…&uri=true",
+            url=shown(url),
+        )
     return found
 
 
