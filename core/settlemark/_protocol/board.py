@@ -112,8 +112,7 @@ class Board:
 
     def forget_closed(self) -> None:
         """Note that what has ended is in the store for good."""
-        assert self.closed is not None
-        for ended in self.closed:
+        for ended in self.closed or ():
             if isinstance(ended, Txn):
                 ended.calls.clear()  # each leads back to it: so it is freed without the garbage collector
         self.closed = []
