@@ -33,7 +33,7 @@ class Ends:
     def __init__(self, after, look):
         self.left, self.look = after, look
         self.thread = threading.current_thread()
-        self.go_on = sync._go_on
+        self.go_on = sync.go_on
         self.gone = False
 
     def __call__(self, program, request, do):
@@ -47,7 +47,7 @@ class Ends:
                 request = program.throw(error)
             else:
                 request = program.send(answer)
-            do = sync._do_sync
+            do = sync.carry_out
         self.gone = True
         self.look()  # what it has given to the ledger is taken by then
         before = self.look()
@@ -289,7 +289,7 @@ def throw_away(url, tmp_path, monkeypatch, world):
         ends = Ends(after, look)
         try:
             with monkeypatch.context() as patched, suppress(Gone, SettlemarkError):
-                patched.setattr(sync, "_go_on", ends)
+                patched.setattr(sync, "go_on", ends)
                 play(settlement, world.tools, world)
         finally:
             settlement.close()

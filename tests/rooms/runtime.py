@@ -9,7 +9,7 @@ from settlemark._runtime.call_context import call_with_current
 from settlemark._runtime.choice import chosen_in
 from settlemark._runtime.driver import PARTS, Parts
 from settlemark._runtime.speculation import Speculation
-from settlemark._runtime.sync import _do_sync
+from settlemark._runtime.sync import carry_out
 
 __all__ = [
     "PARTS",
@@ -18,9 +18,9 @@ __all__ = [
     "Parts",
     "Prober",
     "Speculation",
-    "_do_sync",
     "aio",
     "call_with_current",
+    "carry_out",
     "chosen_in",
     "sync",
 ]

@@ -18,9 +18,10 @@ from settlemark._edges.errors import LedgerError, StateError
 from settlemark._edges.on_drop import OnDrop
 from settlemark._protocol.states import State
 from settlemark._runtime.aio import run_async
+from settlemark._runtime.apart import run_from_anywhere
 from settlemark._runtime.block import Block
 from settlemark._runtime.driver import Driver
-from settlemark._runtime.sync import run_from_anywhere, run_sync
+from settlemark._runtime.sync import run_sync
 
 
 class Hold(Block[Any, Any]):

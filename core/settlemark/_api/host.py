@@ -43,6 +43,7 @@ from settlemark._protocol.index import Position
 from settlemark._protocol.protocol import Protocol
 from settlemark._protocol.refusals import rewound
 from settlemark._report.verdicts import Verdict, is_rewound
+from settlemark._runtime.apart import wait_at_exit_for, wait_for_apart
 from settlemark._runtime.background import Maintenance, Prober, Watch
 from settlemark._runtime.choice import Choice, chosen_in, is_left
 from settlemark._runtime.driver import Driver
@@ -93,6 +94,7 @@ class Host:
             monotonic=injected.monotonic,
             store_clock=injected.store_clock or (clock if settings.url == "memory:" else None),
         )
+        wait_at_exit_for(self.ledger.acts)
         self.tools = tools(self.ledger)
         self.driver = Driver(
             self.ledger,
@@ -349,6 +351,7 @@ class Host:
         """Wait for calls under way, write queued records, close the ledger: see `Settlement.close`."""
         if self.ledger.is_elsewhere:
             return
+        wait_for_apart()
         self.ledger.acts.wait(self.patience)
         self.ledger.expect_end()
         for thread in (self._prober, self._watch, self._pruner, self._maintenance):

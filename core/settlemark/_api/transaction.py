@@ -27,7 +27,8 @@ from settlemark._model.guards import Order
 from settlemark._model.scope import Scope
 from settlemark._protocol.states import Reason, State
 from settlemark._runtime.aio import run_async
-from settlemark._runtime.sync import run_from_anywhere, run_sync
+from settlemark._runtime.apart import run_from_anywhere
+from settlemark._runtime.sync import run_sync
 
 _T = TypeVar("_T")
 

@@ -30,6 +30,8 @@ class Part:
         return self.numbering is not self.attempt.numbering
 
 
+Turns = dict[Path, Counter[str | None]]
+"""The ids of the calls of each turn within a call that has decided something, by its place, in issuance order."""
 _AGAIN = 2
 """Of the counted runs of a tool, the first that may find what an earlier one has decided."""
 
@@ -64,38 +66,40 @@ class Inside(msgspec.Struct, eq=False):
         """Return the next part of the call: of the turn that is asked for, where an earlier run of the call had it."""
         declaration = self.effect.declaration
         read = declaration.tool if declaration.kind is EffectClass.READ else None
-        number = self.joined if asked is None or self.effect.called < _AGAIN else self._number_of(asked)
+        number = self.joined if asked is None else self._number_of(asked)
         self.joined = max(self.joined, number + 1)
         return Part(self.attempt, Numbering((*self.effect.path, number), read=read))
 
     def _number_of(self, asked: Asked) -> int:
-        """Return the number of a turn in a call that runs again.
+        """Return the number of a turn: its earlier one in a call that runs again, else the next.
 
         A framework that resumes an agent in its middle does not come to the turns before that: they are not counted
         again, and what they decided stands.
         """
-        stand = self.stand(asked.before)
+        behind, others = self.stand(asked.before)
         now = set(asked.now)
-        mine = (place[0] for place, ids in self._turns().items() if place not in stand and now.intersection(ids))
-        return next(mine, max(self.joined, *(place[0] + 1 for place in stand), 0))
+        again = (place[0] for place, ids in others.items() if now.intersection(ids))
+        return next(again, max(self.joined, behind))
 
-    def stand(self, answered: Iterable[str]) -> set[Path]:
-        """Keep what earlier runs of the call decided in turns whose answers a model was given; return their places."""
-        left = Counter[str | None](answered)
-        stand: set[Path] = set()
-        for place, ids in self._turns().items() if left else ():
+    def stand(self, answered: Iterable[str]) -> tuple[int, Turns]:
+        """Keep what earlier runs of the call decided in turns whose answers a model was given.
+
+        Return the number behind those turns, and the other turns.
+        """
+        left, others, stand = Counter[str | None](answered), self._turns(), set[Path]()
+        for place in list(others) if left else ():
             within = any(place[: len(outer)] == outer for outer in stand)  # it stands with the call that it is within
-            if not within and ids <= left:
-                left -= ids
+            if not within and others[place] <= left:
+                left -= others.pop(place)
                 stand.add(place)
                 self.attempt.expected.keep((*self.effect.path, *place))
-        return stand
+        return max((place[0] + 1 for place in stand), default=0), others
 
-    def _turns(self) -> dict[Path, Counter[str | None]]:
-        """Return the ids of the calls of each turn within the call that has decided something, in issuance order."""
+    def _turns(self) -> Turns:
+        """Return what earlier runs of the call decided; nothing in a first run."""
         base = self.effect.path
-        turns: defaultdict[Path, Counter[str | None]] = defaultdict(Counter)
-        for path, effect in sorted(self.attempt.effects.items()):
+        turns: Turns = defaultdict(Counter)
+        for path, effect in sorted(self.attempt.effects.items()) if self.effect.called >= _AGAIN else ():
             if len(path) > len(base) + 1 and path[: len(base)] == base:
                 turns[path[len(base) : -1]][effect.call_id] += 1
         return turns

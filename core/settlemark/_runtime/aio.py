@@ -34,8 +34,8 @@ from settlemark._edges.user_code import (
     outcome_of,
     through,
 )
+from settlemark._runtime.apart import go_on_apart
 from settlemark._runtime.call_context import call_with_current, outside, with_current
-from settlemark._runtime.sync import go_on_apart
 from settlemark._runtime.threads import executor
 
 T = TypeVar("T")

@@ -11,7 +11,8 @@ from settlemark._edges.errors import StateError
 from settlemark._edges.on_drop import OnDrop
 from settlemark._edges.shield import abandon_shield, closed, deliver_signals, lower_shield, raise_shield
 from settlemark._runtime.aio import run_async
-from settlemark._runtime.sync import run_apart, run_sync
+from settlemark._runtime.apart import run_apart
+from settlemark._runtime.sync import run_sync
 
 S = TypeVar("S")
 A = TypeVar("A")

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
-from contextlib import suppress
 from contextvars import copy_context
 from typing import Any, Never, TypeVar
 
@@ -21,7 +19,6 @@ from settlemark._edges.shield import (
     hanging,
     lifted,
     shielded,
-    start_bare_thread,
 )
 from settlemark._edges.user_code import (
     Ended,
@@ -31,8 +28,6 @@ from settlemark._edges.user_code import (
     is_of_a_thread,
     outcome_of,
 )
-from settlemark._edges.wording import kind_of
-from settlemark._observe.logs import about, quote_of
 from settlemark._runtime.call_context import call_with_current, in_event_loop, outside, with_current
 
 T = TypeVar("T")
@@ -56,13 +51,13 @@ def run_sync(program: Program[T]) -> T:
     """
     try:
         request = next(program)
-        return _go_on(program, request, _do_sync)
+        return go_on(program, request, carry_out)
     except StopIteration as stop:
         result: T = stop.value
         return result
 
 
-def _go_on(program: Program[Any], request: Request, do: Callable[[Request], Any]) -> Never:
+def go_on(program: Program[Any], request: Request, do: Callable[[Request], Any]) -> Never:
     """Carry out a program's requests, from this one on; `do` carries out the first.
 
     Raises:
@@ -76,63 +71,11 @@ def _go_on(program: Program[Any], request: Request, do: Callable[[Request], Any]
             request = program.throw(error)
         else:
             request = program.send(answer)
-        do = _do_sync
+        do = carry_out
 
 
-def run_apart(program: Program[Any]) -> None:
-    """Run a program to its end in a new thread, for a caller who cannot wait."""
-    _start_apart(lambda: run_sync(program))
-
-
-def run_from_anywhere(program: Callable[..., Program[Any]], *args: object) -> None:
-    """Run a program to its end in a new thread, for the garbage collector: its caller may hold any lock."""
-
-    def apart() -> None:
-        run_apart(program(*args))
-
-    with suppress(RuntimeError):
-        start_bare_thread(apart, ())  # not `threading.Thread`: the caller may be in the middle of a thread's start
-
-
-def _start_apart(run: Callable[[], object]) -> None:
-    def to_its_end() -> None:
-        try:
-            run()
-        except BaseException as error:  # nobody is there to receive the exception
-            _log.warning(
-                "abandoned work has ended with an error: %s", quote_of(error), extra=about(error=kind_of(error))
-            )
-
-    # While the interpreter ends, a thread never begins, and its `start` waits for it: the next process takes this up.
-    if sys.is_finalizing():
-        return
-    with suppress(RuntimeError):  # newer interpreters start none as they end
-        threading.Thread(target=outside().run, args=(to_its_end,), name="settlemark-apart", daemon=True).start()
-
-
-def go_on_apart(program: Program[Any], request: Request, behind: Callable[[], Program[Any]] | None) -> None:
-    """Continue in a thread with a program whose task was thrown away; the program receives a cancellation."""
-
-    def to_its_end() -> None:
-        try:
-            _go_on(program, request, _what_came_of)
-        except StopIteration:
-            if behind is not None:
-                run_sync(behind())
-
-    _start_apart(to_its_end)
-
-
-def _what_came_of(request: Request) -> Any:
-    """Answer the request of a task that was thrown away, or raise a cancellation."""
-    if type(request) is Recorded:
-        return _do_sync(request)  # the step is queued, and will be taken
-    if type(request) is Act and request.carried is not None:
-        return outcome_of(request.carried.result())  # a thread is still at work on it
-    raise asyncio.CancelledError
-
-
-def _do_sync(request: Request) -> Any:
+def carry_out(request: Request) -> Any:
+    """Carry out one request of a program in this thread, and return the answer."""
     if type(request) is Act:
         answer = call_with_current(request) if request.final else _call_here(request)
         while is_of_a_thread(answer):

@@ -70,11 +70,11 @@ class Acts:
         return worker in self.lost or any(out.worker == worker for out in list(self.now))
 
     def wait(self, seconds: float) -> None:
-        """Wait until all acts have returned, except those that cannot return while the caller waits."""
+        """Wait until all acts have returned, except those that cannot: the caller's own, or of a loop that stopped."""
         here = _place()
         deadline = time.monotonic() + seconds
         with self.changed:
-            while any(out.place != here for out in self.now):
+            while any(out.place != here and _goes_on(out.place) for out in self.now):
                 left = deadline - time.monotonic()
                 if left <= 0:
                     return
@@ -98,6 +98,10 @@ def _place() -> object:
         return asyncio.get_running_loop()
     except RuntimeError:
         return threading.get_ident()
+
+
+def _goes_on(place: object) -> bool:
+    return not isinstance(place, asyncio.AbstractEventLoop) or place.is_running()
 
 
 __all__ = ["Acts", "when_there"]

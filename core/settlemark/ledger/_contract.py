@@ -461,6 +461,11 @@ class Ledger(Protocol):
         ...
 
     @property
+    def is_closed(self) -> bool:
+        """Whether this process has closed the ledger: no further step is taken here."""
+        ...
+
+    @property
     def is_elsewhere(self) -> bool:
         """Whether this process was forked since the ledger was opened: the ledger is then its parent's."""
         ...

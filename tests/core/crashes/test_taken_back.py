@@ -12,7 +12,7 @@ from tests.core.crashes.test_recovery import ends, until, waits_behind
 from tests.core.crashes.tools import tools
 from tests.rooms.protocol import Mode
 from tests.rooms.replica import Own, image, load
-from tests.rooms.runtime import _do_sync
+from tests.rooms.runtime import carry_out
 from tests.rooms.sql import wire
 
 from settlemark import LedgerError, Outcome, Refused, Scope, State
@@ -439,8 +439,8 @@ def test_of_two_who_look_at_once_one_ends_what_was_left(file, still):
     settlement, desk = file.open(keep_open=PATIENCE)
     with settlement, closing(desk):
         first = host_of(settlement).driver.recovery.take_up("younger")
-        found = first.send(_do_sync(next(first)))
-        its_turn_has_not_come = _do_sync(found)
+        found = first.send(carry_out(next(first)))
+        its_turn_has_not_come = carry_out(found)
         with settlement.transaction("older"):
             pass
         ask, looks = desk.ask, []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from types import SimpleNamespace
@@ -228,6 +229,28 @@ def test_a_lost_name_is_told_and_leaves_the_list_once_nothing_that_it_began_is_o
     struck = []
     world.queue.steps.popleft().step(None, SimpleNamespace(remove_workers=struck.extend))
     assert struck == [former]
+
+
+def test_whoever_waits_for_acts_does_not_wait_for_one_in_an_event_loop_that_was_stopped():
+    acts, begun = Acts(), []
+
+    async def act():
+        with acts.out("ours"):
+            begun.append(True)
+            await asyncio.Event().wait()
+
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(act())
+    while not begun:
+        loop.run_until_complete(asyncio.sleep(0))
+    before = time.monotonic()
+    acts.wait(PATIENCE)
+    waited = time.monotonic() - before
+    assert acts.of("ours")
+    task.cancel()
+    loop.run_until_complete(asyncio.wait([task]))
+    loop.close()
+    assert (waited < PATIENCE, acts.of("ours")) == (True, False)
 
 
 def test_a_worker_whose_store_fails_as_it_leaves_is_seen_by_its_neighbours_to_do_nothing_more():

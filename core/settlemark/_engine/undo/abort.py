@@ -218,9 +218,13 @@ class Undoing:
     def _hand_over(self, attempt: Attempt) -> None:
         """Leave an abort where the store's failure has stopped it: it is gone on with when the store works again."""
         attempt.handed_over = True
+        why = "does not answer: that goes on by itself when it does"
+        if self._kernel.ledger.is_closed:
+            why = "was closed: the next process that opens the ledger goes on with that"
         log.warning(
-            "%s is to be undone, and the ledger does not answer: that goes on by itself when it does",
+            "%s is to be undone, and the ledger %s",
             attempt.name,
+            why,
             extra=about_txn(attempt.live, state=attempt.live.state.value),
         )
         with self._kernel.local:

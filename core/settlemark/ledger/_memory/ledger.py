@@ -171,7 +171,7 @@ class MemoryLedger:
         with self.lock:
             return query(self.book)
 
-    stalled = False
+    stalled = is_closed = False
 
     @property
     def is_elsewhere(self) -> bool:

@@ -198,6 +198,11 @@ class SqlLedger:
         return self._member.batches.stalled
 
     @property
+    def is_closed(self) -> bool:
+        """Whether this process has closed the ledger: no further step is taken here."""
+        return self._lingers or not self._closed.alive
+
+    @property
     def is_elsewhere(self) -> bool:
         """Whether this process was forked since the ledger was opened: the ledger is then its parent's."""
         return self._origin.is_elsewhere
@@ -265,7 +270,7 @@ class SqlLedger:
     def _refuse_when_closed(self, *, writing: bool = True) -> None:
         if self._origin.is_elsewhere:
             raise self._origin.refusal(shown(self.url))
-        if not self._closed.alive or self._lingers:
+        if self.is_closed:
             raise LedgerError(
                 f"the ledger {shown(self.url)} is closed: make a new Settlement", url=shown(self.url), closed=True
             )
