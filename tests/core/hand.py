@@ -33,7 +33,7 @@ class Hand:
         kinds = ["begin", "begin", "ask", "ask", "ask", "ask", "ask", "return", "return", "seal", "seal", "decide",
                  "decide", "abort", "undo", "undo", "undo", "release", "finish", "finish", "cancel", "refine",
                  "withdraw", "takeover", "skip", "advance", "declare", "park", "come back", "split", "split", "tool",
-                 "unretry", "revert", "unfence", "resume", "tell", "retract"]  # fmt: skip
+                 "drop_retry", "revert", "unfence", "resume", "tell", "retract"]  # fmt: skip
         kind = random.choice(kinds)
         if kind == "begin" or not live:
             self.begun += 1
@@ -69,7 +69,7 @@ class Hand:
         elif kind == "decide":
             for other in live:
                 if other.state is State.SEALED:
-                    protocol.decide(other, lasting=random.random() < 0.5)
+                    protocol.decide(other, releasing=random.random() < 0.5)
         elif kind == "abort" and random.random() < 0.4:
             protocol.abort(
                 txn, random.choice([Reason.FAILED, Reason.STALE, Reason.WOUNDED]), scope=SCOPES[0], holder="x"
@@ -114,8 +114,8 @@ class Hand:
                     self.split(other)
         elif kind == "tool":
             self.change(random.choice("xyz"))
-        elif kind == "unretry":
-            protocol.unretry(txn)
+        elif kind == "drop_retry":
+            protocol.drop_retry(txn)
         elif kind == "revert":
             protocol.revert(self.random.choice([t for t in live if t.state is State.RELEASING] or live), Reason.REFUSED)
         elif kind == "unfence":
@@ -161,9 +161,9 @@ class Hand:
         held = [call for call in txn.calls.values() if call.mode is Mode.HELD and call.admitted]
         waits = held[self.random.randint(0, len(held)) :]
         for call in waits:
-            self.protocol.unhold(call)
+            self.protocol.drop_call(call)
         reads = list(txn.reads)
-        self.protocol.decide(txn, lasting=self.random.random() < 0.5)
+        self.protocol.decide(txn, releasing=self.random.random() < 0.5)
         for number, _ in enumerate(waits):
             self.protocol.split(f"{txn.name}!{number}", txn.run, reads, hooked=self.random.random() < 0.5)
 

@@ -342,7 +342,7 @@ class Naive:
         txn.state, txn.begins_again = State.SEALED, False
         txn.holds = [hold for hold in txn.holds if hold.wants or not hold.declared]
 
-    def decide(self, serial, lasting):
+    def decide(self, serial, releasing):
         txn = self.txn(serial)
         if txn.state is State.ABORTING:
             raise refusal(txn)
@@ -366,7 +366,7 @@ class Naive:
             self.floors += [(hold.scope, txn.position) for hold in txn.holds]
             self.writes += [(hold.scope, self.sequence) for hold in txn.holds if hold.claims or hold.held]
             self.recent.append((txn.position, {hold.scope.type for hold in txn.holds}))
-        if not lasting and not any(hold.held for hold in txn.holds):
+        if not releasing and not any(hold.held for hold in txn.holds):
             self.finish(serial)
         return None
 
@@ -450,7 +450,7 @@ class Naive:
             self.live.remove(txn)
         self.forget()
 
-    def unretry(self, serial):
+    def drop_retry(self, serial):
         self.txn(serial).retry = False
 
     def cancel(self, run):

@@ -431,14 +431,14 @@ def test_a_late_word_from_the_old_attempt_does_not_touch_what_the_retry_holds(st
     again = younger.successor
     stage.hold(again, "mail:/Ada")
     before = stage.protocol.freeze()
-    stage.protocol.unhold(late)
+    stage.protocol.drop_call(late)
     stage.protocol.withdraw(late)
     assert stage.protocol.freeze() == before
 
 
 def test_a_transaction_nobody_retries_frees_its_place(stage):
     older, younger, undone = wounded(stage)
-    stage.protocol.unretry(younger)
+    stage.protocol.drop_retry(younger)
     stage.undo(younger, undone)
     assert (younger.successor, stage.protocol.live) == (None, {(1, ""): older})
 

@@ -424,7 +424,7 @@ def moved_to(settlement, state):
         if state in (State.SEALED, State.RELEASING):
             protocol.seal(txn)
         if state is State.RELEASING:
-            protocol.decide(txn, lasting=True)
+            protocol.decide(txn, releasing=True)
         if state is State.ABORTING:
             protocol.abort(txn, Reason.FAILED)
             protocol.take_aborted()

@@ -342,7 +342,7 @@ def test_what_is_to_be_done_later_is_done_though_nothing_comes_after_it(ledger):
 
 def test_what_is_submitted_is_done_by_another_thread_when_asked_to_hurry(url, opening):
     answer = opening(url).submit(lambda _protocol, _book: threading.current_thread().name, durable=True)
-    answer.hurry()
+    answer.wake_thread()
     assert answer.result(PATIENCE) == "settlemark-ledger"
 
 
@@ -587,7 +587,7 @@ def test_ctrl_c_in_the_middle_of_a_step_takes_it_back_and_nothing_else(url, open
     with pytest.raises(KeyboardInterrupt):
         ledger.now(step)
     assert left == []
-    answer.hurry()
+    answer.wake_thread()
     assert answer.result(SHORT_PATIENCE) is None
     assert (txn.state, sorted(names(ledger))) == (State.OPEN, ["before", "neighbour"])
     assert settled(opening(url))["live"] == settled(ledger)["live"]

@@ -12,7 +12,7 @@ from tests.rooms.sql import SqliteWire
 from settlemark import InDoubt, effect
 
 TABLES = ("effect", "fence", "log")
-ENDS = {"finish", "finish_abort", "unhold", "tell_time"}
+ENDS = {"finish", "finish_abort", "drop_call", "tell_time"}
 """What recovery finds out by itself: that nothing of a transaction is left to do."""
 
 

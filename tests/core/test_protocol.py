@@ -209,7 +209,7 @@ def test_a_held_effect_that_will_never_leave_keeps_nobody_waiting(stage):
     held = stage.hold(older, "room:/Ada")
     asked, holder = stage.ask(younger, "room:/Ada", Mode.EAGER)
     assert holder is older
-    stage.protocol.unhold(held)
+    stage.protocol.drop_call(held)
     assert stage.protocol.admit(asked) is None
 
 
@@ -399,7 +399,7 @@ def test_a_decision_whose_record_is_still_to_be_made_is_not_finished_with_nothin
     txn = stage.begin("trip")
     booked = stage.write(txn, "room:/Ada")
     stage.protocol.seal(txn)
-    assert stage.protocol.decide(txn, lasting=True) is None
+    assert stage.protocol.decide(txn, releasing=True) is None
     assert txn.state is State.RELEASING
     stage.protocol.revert(txn, Reason.REFUSED)
     stage.undo(txn, booked)

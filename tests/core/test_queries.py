@@ -19,7 +19,7 @@ MOVES = {
     "abort", "acted", "admit", "advance", "apply", "begin", "bury", "cancel", "decide", "declare", "finish",
     "finish_abort", "skip_epochs", "own", "park", "phantom", "rebind", "refine", "refuse_changed", "refuse_stale",
     "reinstate", "released", "resumed", "retract", "revert", "revoke", "seal", "split", "tell_time", "undone",
-    "unfence", "unhold", "unretry", "withdraw",
+    "unfence", "drop_call", "drop_retry", "withdraw",
 }  # fmt: skip
 TICKETS = {"wake_watchers", "take_aborted", "take_woken", "unwatch", "watch"}
 """Who is told of what has moved: no decision depends on it."""

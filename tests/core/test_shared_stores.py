@@ -40,7 +40,7 @@ SCOPES = [
 RUNS = ["r0", "r1", "r2"]
 DISTURBANCES = [
     *(Reason.FAILED, Reason.STALE, Reason.WOUNDED),
-    *("revert", "unretry", "cancel", "withdraw", "seal", "own", "ask"),
+    *("revert", "drop_retry", "cancel", "withdraw", "seal", "own", "ask"),
 ]
 ROOM = Scope.parse("room:/Ada")
 FIND = {"stateful_step_count": 30, "derandomize": True, "database": None}
@@ -203,10 +203,10 @@ class Workers(RuleBasedStateMachine):
         self.step(worker, lambda p: p.seal(p.by_id[serial]), "seal", serial)
 
     @precondition(to_decide)
-    @rule(worker=workers, pick=picks, lasting=st.booleans())
-    def decide(self, worker, pick, lasting):
+    @rule(worker=workers, pick=picks, releasing=st.booleans())
+    def decide(self, worker, pick, releasing):
         serial = chosen(pick, self.to_decide())
-        self.step(worker, lambda p: p.decide(p.by_id[serial], lasting=lasting), "decide", serial, lasting)
+        self.step(worker, lambda p: p.decide(p.by_id[serial], releasing=releasing), "decide", serial, releasing)
 
     @precondition(to_release)
     @rule(worker=workers, pick=picks)
@@ -268,8 +268,8 @@ class Workers(RuleBasedStateMachine):
                 self.step(worker, lambda p: p.abort(p.by_id[serial], how), "abort", serial, how)
             case "revert":
                 self.step(worker, lambda p: p.revert(p.by_id[serial], Reason.REFUSED), "revert", serial)
-            case "unretry":
-                self.step(worker, lambda p: p.unretry(p.by_id[serial]), "unretry", serial)
+            case "drop_retry":
+                self.step(worker, lambda p: p.drop_retry(p.by_id[serial]), "drop_retry", serial)
             case "cancel":
                 self.step(worker, lambda p: silently(p.cancel(RUNS[0])), "cancel", RUNS[0])
             case "seal":

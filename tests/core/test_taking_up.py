@@ -306,14 +306,14 @@ def test_taking_up_that_the_store_fails_in_the_middle_of_is_made_good_at_the_nex
     first.close()
     settlement = after()
     before = [stand(settlement, name) for name in ("trip", "tour")]
-    unretry, failures = host_of(settlement).protocol.unretry, [disk_full(host_of(settlement).ledger)]
+    drop_retry, failures = host_of(settlement).protocol.drop_retry, [disk_full(host_of(settlement).ledger)]
 
     def failing_once(txn):
         if failures:
             raise failures.pop()
-        unretry(txn)
+        drop_retry(txn)
 
-    host_of(settlement).protocol.unretry = failing_once
+    host_of(settlement).protocol.drop_retry = failing_once
     with pytest.raises(LedgerError, match="disk is full"):
         settlement.recover(keep_open=0)
     assert ([stand(settlement, name) for name in ("trip", "tour")], settlement.residue()) == (before, [])
@@ -369,19 +369,19 @@ def test_a_store_that_fails_under_one_of_many_keeps_no_other_from_its_end_and_th
 ):
     monkeypatch.setattr(recovery, "_MANY", 2)
     settlement = after_two_were_left(office, after)
-    unretry = host_of(settlement).protocol.unretry
+    drop_retry = host_of(settlement).protocol.drop_retry
 
     def failing_for_the_trip(txn):
         if txn.name == "trip":
             raise disk_full(host_of(settlement).ledger)
-        unretry(txn)
+        drop_retry(txn)
 
-    host_of(settlement).protocol.unretry = failing_for_the_trip
+    host_of(settlement).protocol.drop_retry = failing_for_the_trip
     with pytest.raises(LedgerError, match="disk is full"):
         settlement.recover(keep_open=0)
     behind = [] if office.log[2:] == ["cancel b"] else ["tour"]  # both were in the transaction that the store refused
     assert office.log[2:] == ([] if behind else ["cancel b"])
-    host_of(settlement).protocol.unretry = unretry
+    host_of(settlement).protocol.drop_retry = drop_retry
     assert settlement.recover(keep_open=0).undone == ["trip", *behind]
     assert sorted(office.log) == ["book a", "book b", "cancel a", "cancel b"]
     assert (host_of(settlement).protocol.live, host_of(settlement).driver.kernel.attempts) == ({}, {})

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from settlemark._api import host, transaction, who_waits
-from settlemark._api.who_waits import in_the_way, lasting, standing, told
+from settlemark._api.who_waits import duration, in_the_way, standing, told
 
-__all__ = ["host", "in_the_way", "lasting", "standing", "told", "transaction", "who_waits"]
+__all__ = ["duration", "host", "in_the_way", "standing", "told", "transaction", "who_waits"]

@@ -63,7 +63,7 @@ class Pending:
     def lead(self) -> None:
         """Take the steps queued up to this one in the calling thread, unless another thread is doing so already."""
 
-    def hurry(self) -> None:
+    def wake_thread(self) -> None:
         """Ask another thread to take this step."""
 
     @property

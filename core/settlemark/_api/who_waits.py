@@ -293,7 +293,7 @@ def silence_of(silent: Silent, now: float) -> str:
     until = (
         "until it comes back or its process has ended"
         if silent.until is None
-        else (f"for {lasting(silent.until - now)} yet, or until it comes back")
+        else (f"for {duration(silent.until - now)} yet, or until it comes back")
     )
     return f"{process(silent.worker)} fell silent at {silent.tool}, and may still be at it, {until}"
 
@@ -313,13 +313,13 @@ def owner_of(one: Standing) -> str:
 
 
 def _since(at: float | None, now: float) -> str:
-    return "" if at is None else f", for {lasting(now - at)}"
+    return "" if at is None else f", for {duration(now - at)}"
 
 
-def lasting(seconds: float) -> str:
+def duration(seconds: float) -> str:
     """Return a duration as people say it.
 
-    >>> [lasting(s) for s in (-2, 0.4, 75, 7300, 200_000)]
+    >>> [duration(s) for s in (-2, 0.4, 75, 7300, 200_000)]
     ['0 s', '0 s', '1 min 15 s', '2 h 1 min', '2 d 7 h']
     """
     left = max(0, int(seconds))
@@ -335,9 +335,9 @@ __all__ = [
     "Silent",
     "Standing",
     "Waits",
+    "duration",
     "found",
     "in_the_way",
-    "lasting",
     "left_standing",
     "name_of",
     "owner_of",

@@ -109,7 +109,7 @@ class Admission:
                 if not call.admitted:
                     protocol.withdraw(call)
                 elif mode is Mode.HELD:
-                    protocol.unhold(call)
+                    protocol.drop_call(call)
                 else:
                     returned(protocol, [call], happened=False)
 
@@ -148,7 +148,7 @@ def give_back(protocol: Protocol, effect: Effect) -> None:
     calls = [call for call in effect.calls if call.hold is not None]
     if effect.held:
         for call in calls:
-            protocol.unhold(call)
+            protocol.drop_call(call)
         return
     protocol.resumed([call for call in calls if call.returned])
     returned(protocol, calls, happened=False)

@@ -352,7 +352,7 @@ class Calls:
                     continue  # whoever queues it sees the failure when that is done
                 effect.outcome, effect.tag = Outcome.DROPPED, Tag.CLEAN
                 for call in effect.calls:
-                    protocol.unhold(call)
+                    protocol.drop_call(call)
                 attempt.put(book, [attempt.records.outcome(effect, self._kernel.clock())])
 
         self._kernel.ledger.later(drop)

@@ -164,7 +164,7 @@ class Settling:
                 if attempt.splinters:
                     blocked = self._splitting.decide_split(attempt, txn, protocol, book)
                 else:
-                    blocked = protocol.decide(txn, lasting=attempt.written and bool(self._releases.to_leave(attempt)))
+                    blocked = protocol.decide(txn, releasing=attempt.written and bool(self._releases.to_leave(attempt)))
                 if blocked is None and attempt.written:
                     self.record_decision(attempt, txn, protocol, book)
             return None if blocked is None else (blocked, protocol.watch(blocked.holder, txn))
@@ -173,8 +173,8 @@ class Settling:
             if not sealed:
                 yield from self._kernel.waits.quiesce(attempt, txn)
             unseen = bool(self._to_ask(attempt) or self._freshness.live_reads(attempt))
-            lasting = attempt.written and (examined or not unseen)
-            found = yield from self._kernel.step(decide, durable=lasting, wait=attempt.wait)
+            durable = attempt.written and (examined or not unseen)
+            found = yield from self._kernel.step(decide, durable=durable, wait=attempt.wait)
             if found == "later":
                 continue
             sealed = True

@@ -184,7 +184,7 @@ class Releases:
 
         def leave_out(protocol: Protocol, book: Book) -> None:
             for call in effect.calls:
-                protocol.unhold(call)
+                protocol.drop_call(call)
             attempt.put(book, [told])
 
         yield from self._kernel.step(leave_out)
@@ -299,7 +299,7 @@ class Releases:
         def finish(protocol: Protocol, book: Book) -> None:
             for effect in attempt.in_order():
                 for call in effect.calls if effect.held else ():
-                    protocol.unhold(call)
+                    protocol.drop_call(call)
             if txn.state is State.RELEASING:
                 protocol.finish(txn)
             if attempt.written:

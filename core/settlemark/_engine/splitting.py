@@ -64,7 +64,7 @@ class Splitting:
             for effect in (*splinter.effects, *splinter.behind):
                 give_back(protocol, effect)
         reads = list(txn.reads)
-        protocol.decide(txn, lasting=attempt.written)
+        protocol.decide(txn, releasing=attempt.written)
         at = self._kernel.clock()
         for splinter in attempt.splinters:
             part = splinter.attempt

@@ -271,7 +271,7 @@ class Parking:
 
         def replaced(protocol: Protocol, book: Book) -> None:
             for call in gate.calls:
-                protocol.unhold(call)
+                protocol.drop_call(call)
             attempt.put(book, [told])
 
         yield from self._kernel.step(replaced, durable=True)

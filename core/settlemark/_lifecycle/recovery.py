@@ -353,13 +353,13 @@ class Recovery:
                 self._releases.leave(attempt, txn)
             elif txn.state is State.ABORTING:
                 # Its caller has ended with its process: nobody would run a retry, which would keep all holds.
-                yield from self._kernel.step(lambda protocol, _book: protocol.unretry(txn))
+                yield from self._kernel.step(lambda protocol, _book: protocol.drop_retry(txn))
                 yield from self._undoing.conclude(txn)
             elif txn.role == "choice" and txn.members:
                 report.waiting.append(txn.name)  # the chosen one commits when the others are undone
                 return
             else:
-                yield from self._kernel.step(lambda protocol, _book: protocol.unretry(txn))
+                yield from self._kernel.step(lambda protocol, _book: protocol.drop_retry(txn))
                 yield from self._undoing.abort(attempt, Reason.LEFT, cause=CAUSE)
         except (Refused, PartialCommit, InDoubt):
             pass  # it ended as far as it could, and what is left is named
@@ -376,7 +376,7 @@ class Recovery:
         """Commit a sealed transaction if its turn has come; else drop it until the one before it moves."""
 
         def decide(protocol: Protocol, book: Book) -> bool:
-            blocked = protocol.decide(txn, lasting=attempt.written)
+            blocked = protocol.decide(txn, releasing=attempt.written)
             if blocked is not None:
                 self._kernel.attempts.pop(txn, None)
                 if self._turn.fired:

@@ -165,7 +165,7 @@ class Released(Command, frozen=True, tag="released"):
     call: CallRef
 
 
-class Unhold(Command, frozen=True, tag="unhold"):
+class DropCall(Command, frozen=True, tag="drop_call"):
     """A held effect will never leave."""
 
     call: CallRef
@@ -203,7 +203,7 @@ class Commit(Command, frozen=True, tag="commit"):
     """A sealed transaction commits; it was found to wait for nobody."""
 
     txn: TxnId
-    lasting: bool
+    releasing: bool
 
 
 class Finish(Command, frozen=True, tag="finish"):
@@ -240,7 +240,7 @@ class FinishAbort(Command, frozen=True, tag="finish_abort"):
     txn: TxnId
 
 
-class Unretry(Command, frozen=True, tag="unretry"):
+class DropRetry(Command, frozen=True, tag="drop_retry"):
     """A transaction will not be retried."""
 
     txn: TxnId
@@ -401,7 +401,7 @@ _DECODER = msgspec.json.Decoder(
         | Acted
         | Resumed
         | Released
-        | Unhold
+        | DropCall
         | Undone
         | Refine
         | Seal
@@ -410,7 +410,7 @@ _DECODER = msgspec.json.Decoder(
         | Abort
         | Revert
         | FinishAbort
-        | Unretry
+        | DropRetry
         | Retract
         | Rebind
         | Revoke

@@ -272,9 +272,9 @@ class Protocol:
         """Record that a held effect has left, or may have: from here on the transaction cannot be undone."""
         self._take(c.Released, self._parts.calls.released, call)
 
-    def unhold(self, call: Call) -> None:
+    def drop_call(self, call: Call) -> None:
         """Record that a held effect will never leave (it was refused, or could not be recorded)."""
-        self._take(c.Unhold, self._parts.calls.unhold, call)
+        self._take(c.DropCall, self._parts.calls.drop_call, call)
 
     def undone(self, call: Call, *, clean: bool) -> None:
         """Record that an abort dealt with one executed effect; what stays in the world counts as a write."""
@@ -316,10 +316,10 @@ class Protocol:
             self.abort(txn, Reason.STALE, **wrong)
             raise self.refusal(txn)
 
-    def decide(self, txn: Txn, *, lasting: bool = False) -> Blocked | None:
+    def decide(self, txn: Txn, *, releasing: bool = False) -> Blocked | None:
         """Commit and return None, or return whom to wait for; with nothing to release it is finished too.
 
-        With `lasting` it stays releasing until `finish`, and can be undone while its record is being made durable.
+        With `releasing` it stays releasing until `finish`, and can be undone while its record is being made durable.
 
         Raises:
             Refused: it was aborted, or is aborted now because something it read has changed.
@@ -327,7 +327,7 @@ class Protocol:
         self.refuse_stale(txn)
         blocked = self._parts.decision.waits_for(txn)
         if blocked is None:
-            self._take(c.Commit, self._parts.decision.commit, txn, lasting)
+            self._take(c.Commit, self._parts.decision.commit, txn, releasing)
         return blocked
 
     def finish(self, txn: Txn) -> None:
@@ -350,9 +350,9 @@ class Protocol:
         """Record that its undos are done; a retry takes its position and footprint in this same step."""
         self._take(c.FinishAbort, self._parts.aborts.finish, txn)
 
-    def unretry(self, txn: Txn) -> None:
+    def drop_retry(self, txn: Txn) -> None:
         """Record that nobody will retry this transaction: its abort frees its place."""
-        self._take(c.Unretry, self._parts.aborts.unretry, txn)
+        self._take(c.DropRetry, self._parts.aborts.drop_retry, txn)
 
     def retract(self, name: str, attempt: int) -> None:
         """Record that a committed transaction is undone on request: histories hear of it, and nothing moves."""

@@ -23,7 +23,7 @@ Beside its state a transaction carries flags, each a small machine that another 
   have judged may settle as it is, still put aside.
 * `begins_again` (abort, line): it lost a race and waits in line before it asks for anything. Its first request, its
   seal and the end of its worker clear this.
-* `retry` (begin, `unretry`): it is run again when it loses a race.
+* `retry` (begin, `drop_retry`): it is run again when it loses a race.
 
 `FLAGS` has the legal combinations; no step leaves a transaction in another.
 """

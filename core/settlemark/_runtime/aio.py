@@ -160,7 +160,7 @@ async def _recorded_async(pending: Pending, patience: Patience) -> Any:
     """
     loop = asyncio.get_running_loop()
     inbox = _inboxes.get(loop) or _inboxes.setdefault(loop, _Inbox())
-    pending.hurry()
+    pending.wake_thread()
     leave_at: float | None = None
     while not pending.done:
         left = pending.remaining

@@ -128,7 +128,7 @@ class Graphs:
                 given=state,
                 prefix=prefix + (f"{place.namespace}/" if place.namespace else ""),
                 name=place.thread,
-                lasting=place.thread is not None and not place.namespace,
+                keeps_state=place.thread is not None and not place.namespace,
             )
 
     def _prefix(self, root: Hashable) -> str:

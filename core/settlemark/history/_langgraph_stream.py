@@ -135,7 +135,7 @@ class LangGraphStream:
                 step=self._step[namespace],
                 given=self._state if not namespace else None,
                 prefix=_prefix(namespace),
-                lasting=not namespace,
+                keeps_state=not namespace,
             )
             self._steps.ended(task, writes)
             self._calls(_label(namespace, node), update)
@@ -168,7 +168,7 @@ class LangGraphStream:
                 step=self._step[namespace],
                 given=channels_of(given) if is_mapping(given) and not pushed else None,
                 prefix=_prefix(namespace),
-                lasting=not namespace,
+                keeps_state=not namespace,
             )
             return None
         self._running.discard(namespace)  # all nodes of a superstep begin before one ends

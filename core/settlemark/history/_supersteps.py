@@ -37,7 +37,7 @@ class _Graph:
     prefix: str
     run: Hashable
     name: str | None
-    lasting: bool
+    keeps_state: bool
     step: int = -1
     since: int = 0
     tasks: dict[Hashable, _Task] = field(default_factory=dict[Hashable, "_Task"])
@@ -103,7 +103,7 @@ class Supersteps:
         given: Mapping[str, Any] | None,
         prefix: str = "",
         name: str | None = None,
-        lasting: bool = False,
+        keeps_state: bool = False,
     ) -> None:
         """Record that a node began; after a failure in this superstep, its next try.
 
@@ -116,12 +116,12 @@ class Supersteps:
             given: its input state, by channel; None if the input is no state.
             prefix: goes before the names of the channels.
             name: of the whole, for people.
-            lasting: the graph keeps its state when its run is over.
+            keeps_state: the graph keeps its state when its run is over.
         """
         with self._lock:
             found = self._graphs.get(graph)
             if found is None:
-                found = self._graphs[graph] = _Graph(prefix, run, name, lasting)
+                found = self._graphs[graph] = _Graph(prefix, run, name, keeps_state)
             if step != found.step:
                 self._flush(found, given, applied=found.run == run or found.complete)
                 found.since = -1
@@ -192,9 +192,9 @@ class Supersteps:
                 if graph.run != run:
                     continue
                 # The outputs beside a failed or interrupted node wait for that node to be run again.
-                if graph.complete or not graph.lasting:
+                if graph.complete or not graph.keeps_state:
                     self._flush(graph, final, applied=applied and graph.complete)
-                if not graph.lasting:
+                if not graph.keeps_state:
                     del self._graphs[key]
 
     def close(self) -> None:

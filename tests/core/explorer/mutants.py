@@ -117,8 +117,8 @@ class FreshEpochOnRetry(Aborts):
 
 
 class HoldsDroppedAtDecision(Protocol):
-    def decide(self, txn: Txn, *, lasting: bool = False) -> Blocked | None:
-        blocked = super().decide(txn, lasting=lasting)
+    def decide(self, txn: Txn, *, releasing: bool = False) -> Blocked | None:
+        blocked = super().decide(txn, releasing=releasing)
         if blocked is None and txn.state is State.RELEASING:
             for hold in list(txn.holds.values()):
                 self.board.drop_hold(hold)
@@ -330,10 +330,10 @@ class CommitsBeforeWhatItSaw(Decision):
 
 
 class SawWhatCameLater(Decision):
-    def commit(self, txn: Txn, lasting: bool) -> None:
+    def commit(self, txn: Txn, releasing: bool) -> None:
         for hold in txn.holds.values():
             hold.last_act = 0
-        super().commit(txn, lasting)
+        super().commit(txn, releasing)
 
 
 class CallsPhantoms(Tools):

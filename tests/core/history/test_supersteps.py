@@ -18,11 +18,11 @@ class Run:
         self.thread = thread
         self.number = 0
 
-    def begin(self, node, step, given=None, *, run="r", lasting=True):
+    def begin(self, node, step, given=None, *, run="r", keeps_state=True):
         self.number += 1
         task = f"{node} {self.number}"
         self.steps.began(
-            task, graph=self.thread, run=run, node=node, step=step, given=given, prefix="", lasting=lasting
+            task, graph=self.thread, run=run, node=node, step=step, given=given, prefix="", keeps_state=keeps_state
         )
         return task
 
@@ -118,9 +118,9 @@ def test_and_one_that_is_not_takes_its_superstep_with_it():
 
 def test_a_run_without_a_thread_leaves_nothing_behind():
     run = Run()
-    run.node("a", 1, {"x": 0}, {"x": 1}, lasting=False)
+    run.node("a", 1, {"x": 0}, {"x": 1}, keeps_state=False)
     run.steps.over("r")
-    run.node("a", 1, {"x": 0}, {"x": 1}, lasting=False, run="r2")
+    run.node("a", 1, {"x": 0}, {"x": 1}, keeps_state=False, run="r2")
     run.steps.over("r2")
     assert [r.agent for r in run.recorder.records] == ["input", "a", "input", "a"]
     assert run.steps._graphs == {}

@@ -502,7 +502,7 @@ def test_an_interrupted_leader_leaves_the_others_steps_to_the_next():
     batch = batches(queue, Takes({steps[0]}, KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):
         batch.take_queued(steps[1].answer)
-    assert (list(queue.steps), queue.hurried) == ([steps[0], steps[2]], True)
+    assert (list(queue.steps), queue.woken) == ([steps[0], steps[2]], True)
 
 
 # ---- group commit

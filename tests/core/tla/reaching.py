@@ -137,7 +137,7 @@ class Walk:
     def _go_on(self, task: Task) -> None:
         kind, name = task.program[task.step - 1]
         if kind == "fail":
-            self.protocol.unretry(task.txn)
+            self.protocol.drop_retry(task.txn)
             self.protocol.abort(task.txn, Reason.FAILED)
             return
         if task.call is None:

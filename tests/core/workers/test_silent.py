@@ -11,7 +11,7 @@ import threading
 from contextlib import closing
 
 import pytest
-from tests.rooms.api import lasting, standing
+from tests.rooms.api import duration, standing
 from tests.rooms.api import who_waits as _waiting
 from tests.rooms.attempt import attempt
 from tests.rooms.doctor import examine
@@ -492,7 +492,7 @@ def test_people_are_told_what_is_kept_who_fell_silent_at_it_and_until_when(
     until = "until it comes back or its process has ended"
     if elsewhere:
         assert 0 < kept.until - now <= QUARANTINE
-        until = f"for {lasting(kept.until - now)} yet, or until it comes back"
+        until = f"for {duration(kept.until - now)} yet, or until it comes back"
     else:
         assert kept.until is None
     said = f"keeps {scope}: {who} fell silent at {tool}, and may still be at it, {until}"

@@ -48,12 +48,12 @@ def _told(left: list[Standing]) -> str:
 
 
 def _table(stand: list[Standing], now: float) -> RenderableType:
-    from settlemark._api.who_waits import lasting, name_of
+    from settlemark._api.who_waits import duration, name_of
     from settlemark._report.sentences import add_row, new_table, short
     from settlemark.ledger._workers import process
 
     def since(at: float | None) -> str:
-        return "" if at is None else lasting(now - at)
+        return "" if at is None else duration(now - at)
 
     shown = new_table(
         "Unfinished", "transaction", "state", "for", "process", "lease", "holds", "waits for", "on", "waits since"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from settlemark._api import who_waits as _waiting
-from settlemark._api.who_waits import Ends, Standing, lasting, name_of, owner_of
+from settlemark._api.who_waits import Ends, Standing, duration, name_of, owner_of
 from settlemark._cli.doctor.files import size
 from settlemark._cli.doctor.finding import Finding, Severity
 from settlemark._edges.plain import plain
@@ -57,7 +57,7 @@ def _workers(look: Look) -> Iterator[Finding]:
     for worker in workers:
         if worker.alive:
             continue
-        silent = f"for {lasting(-worker.lease_left)} longer than its lease" if worker.lease_left < 0 else ""
+        silent = f"for {duration(-worker.lease_left)} longer than its lease" if worker.lease_left < 0 else ""
         if worker.ended:
             told = "is gone: its process has ended"
         elif worker.buried:
@@ -92,7 +92,7 @@ def _unfinished(stand: list[Standing], now: float) -> Iterator[Finding]:
     begun = [one.since for one in stand if one.since is not None]
     oldest = now - min(begun) if begun else 0.0
     nobodys = [one for one in stand if one.ends_it == "nobody"]
-    told = f"{len(stand)}, the oldest for {lasting(oldest)}"
+    told = f"{len(stand)}, the oldest for {duration(oldest)}"
     if nobodys:
         yield Finding(
             "unfinished",
@@ -124,7 +124,7 @@ def _without_process(stand: list[Standing], now: float) -> Iterator[Finding]:
         )
         behind = sum(any(wait.holder == one.transaction for wait in other.waits) for other in stand)
         waited = f"; {behind} wait{'s' * (behind == 1)} for it" if behind else ""
-        since = "" if one.since is None else f" for {lasting(now - one.since)}"
+        since = "" if one.since is None else f" for {duration(now - one.since)}"
         yield Finding(
             "ends",
             severity,

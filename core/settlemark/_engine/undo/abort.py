@@ -90,7 +90,7 @@ class Undoing:
         txn = attempt.txn
         if txn is None:
             return
-        yield from self._kernel.queue_step(lambda protocol, _book: protocol.unretry(txn))
+        yield from self._kernel.queue_step(lambda protocol, _book: protocol.drop_retry(txn))
         yield from self.tidy()
         yield from self._kernel.waits.until_concluded(
             attempt, txn

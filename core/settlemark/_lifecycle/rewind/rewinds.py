@@ -127,7 +127,7 @@ class Rewinds:
         def doom(protocol: Protocol, book: Book) -> list[Txn]:
             found = self._survey.over(request, protocol, book).live
             for txn in found:
-                protocol.unretry(txn)
+                protocol.drop_retry(txn)
                 protocol.abort(txn, Reason.REWOUND, cause=str(request.word))
             return found
 

@@ -156,7 +156,7 @@ class Aborts:
         board.prune()
 
     @staticmethod
-    def unretry(txn: Txn) -> None:
+    def drop_retry(txn: Txn) -> None:
         """Record that nobody will retry a transaction: its abort frees its place."""
         txn.retry = False
 

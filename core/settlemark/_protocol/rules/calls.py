@@ -124,7 +124,7 @@ class Calls:
         hold.held -= 1
         self._board.refresh(hold)
 
-    def unhold(self, call: Call) -> None:
+    def drop_call(self, call: Call) -> None:
         """Record that a held effect will never leave (it was refused, or could not be recorded)."""
         hold = call.hold
         if hold is None:

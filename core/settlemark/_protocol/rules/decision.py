@@ -117,8 +117,8 @@ class Decision:
             position = index.below(match, HOLDS, position)
         return None
 
-    def commit(self, txn: Txn, lasting: bool) -> None:
-        """Commit a transaction that waits for nobody; with nothing to release, and not `lasting`, it is finished."""
+    def commit(self, txn: Txn, releasing: bool) -> None:
+        """Commit a transaction that waits for nobody; with nothing to release, and not `releasing`, it is finished."""
         board = self._board
         board.move_state(txn, Event.DECIDE)
         written = [hold for hold in txn.holds.values() if hold.claims or hold.held] if txn.wrote else []
@@ -129,7 +129,7 @@ class Decision:
             board.versions.wrote(written, position=txn.position, footprint=txn.holds.values())
             for reader, scope in current:
                 reader.reads[scope] = board.versions.sequence
-        if not lasting and not any(hold.held for hold in txn.holds.values()):
+        if not releasing and not any(hold.held for hold in txn.holds.values()):
             self.finish(txn)
             return
         for hold in txn.holds.values():

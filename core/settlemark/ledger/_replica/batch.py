@@ -118,7 +118,7 @@ class Batches:
         except BaseException:
             # An interrupt from the keyboard is the leader's own: what others had queued is taken by another.
             self._put_back([item for item in items if item.answer is None or item.answer is not leader])
-            self._queue.hurry()
+            self._queue.wake_thread()
             raise
 
     def look(self) -> None:

@@ -69,7 +69,7 @@ class Answer(Pending):
                     self._commits.lead(self)
         except BaseException:
             self.give_up()
-            self.hurry()  # it may have been this thread's turn to lead
+            self.wake_thread()  # it may have been this thread's turn to lead
             raise
 
     def _wait(self) -> None:
@@ -79,9 +79,9 @@ class Answer(Pending):
             with suppress(Empty):
                 woken.get(timeout=max(0.0, min(self.remaining, _SLICE_SECONDS)))
 
-    def hurry(self) -> None:
+    def wake_thread(self) -> None:
         """Ask another thread to take the step."""
-        self._commits.queue.hurry()
+        self._commits.queue.wake_thread()
 
     def answer(self, value: Any, error: BaseException | None = None) -> None:
         """Give the answer."""

@@ -61,7 +61,7 @@ class StepQueue:
         waiting: the answers whose threads wait while another thread takes steps.
         marking: guards whether a step is over: a waiting caller leaves at once, whatever a step does meanwhile.
         wake: wakes the thread that takes steps without a caller.
-        hurried: that thread is to take what is queued at once.
+        woken: that thread is to take what is queued at once.
         idle: that thread sleeps until it is woken.
     """
 
@@ -70,7 +70,7 @@ class StepQueue:
         self.waiting: deque[Waiting] = deque()
         self.marking = threading.Lock()
         self.wake = threading.Event()
-        self.hurried = self.idle = False
+        self.woken = self.idle = False
 
     def later(self, step: Step[Any]) -> None:
         """Queue a step that must be taken, and that has no caller."""
@@ -79,9 +79,9 @@ class StepQueue:
             self.idle = False
             self.wake.set()
 
-    def hurry(self) -> None:
+    def wake_thread(self) -> None:
         """Wake the thread that takes what is queued."""
-        self.hurried = True
+        self.woken = True
         if not self.wake.is_set():
             self.wake.set()
 

@@ -61,8 +61,8 @@ def _keep(member: Member, stopped: threading.Event) -> None:
     while not stopped.is_set():
         queue.wake.wait(wait)
         queue.wake.clear()  # cleared before the queue is read: a later step sets it again
-        if queue.hurried or (queue.steps and batches.count == lingered):
-            queue.hurried = queue.idle = False
+        if queue.woken or (queue.steps and batches.count == lingered):
+            queue.woken = queue.idle = False
             commits.lead()
             lingered, wait = -1, RETRY_SECONDS if batches.failing else LINGER_SECONDS
             continue
