@@ -88,14 +88,14 @@ def test_what_the_shell_tells_of_the_story_is_what_the_settlement_tells(story):
     assert (shown.exit_code, left.exit_code) == (0, 1 if settlement.residue() else 0)
 
 
-def test_the_first_ten_minutes_need_five_names():
+def test_the_first_ten_minutes_need_six_names():
     minutes = "".join(page.read_text() for page in PAGES[:2])
     code = "".join(re.findall(r"^```python\n(.*?)^```$", minutes, flags=re.MULTILINE | re.DOTALL))
 
     imported = re.findall(r"^from settlemark\w* import (.+)$", code, flags=re.MULTILINE)
     used = {name for line in imported for name in line.split(", ")}
     used |= set(re.findall(r"(?:settlement|tx)\.(\w+)\(", code)) - {"show"}
-    assert used == {"Settlement", "effect", "SequencedToolNode", "transaction", "call"}
+    assert used == {"Settlement", "effect", "SequencedToolNode", "WaitTimeout", "transaction", "call"}
 
 
 def test_the_table_of_classes_has_them_all_in_their_order():
