@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sqlite3
 from pathlib import Path
 
 import pytest
-from sqlalchemy import make_url
+from sqlalchemy import create_engine, make_url, text
 from tests.rooms.doctor import examine
 from tests.rooms.record import migrate
 
-from settlemark import LedgerError, Settlement
+from settlemark import LedgerError, Settlement, effect
 from settlemark.ledger import open_ledger
 from settlemark.ledger._sql.supported import refuse_version, supported
 
@@ -18,12 +20,17 @@ OTHERS = (
     "mysql://ada@localhost/x", "mysql+pymysql://ada@localhost/x", "mariadb+pymysql://ada@localhost/x",
     "mssql+pyodbc://ada@localhost/x", "oracle+oracledb://ada@localhost/x", "duckdb:///{folder}/x.db",
     "duckdb:///:memory:", "cockroachdb+psycopg://ada@localhost/x", "redshift+psycopg2://ada@localhost/x",
-    "snowflake://ada@localhost/x", "yugabytedb+psycopg2://ada@localhost/x", "postgres://ada@localhost/x",
+    "snowflake://ada@localhost/x", "yugabytedb+psycopg2://ada@localhost/x",
 )  # fmt: skip
 DRIVERS = (
     "sqlite+aiosqlite:///{folder}/x.db", "sqlite+pysqlcipher:///{folder}/x.db", "postgresql+psycopg2://ada@localhost/x",
     "postgresql+asyncpg://ada@localhost/x", "postgresql+pg8000://ada@localhost/x",
 )  # fmt: skip
+MISNAMED = {
+    "postgres://ada@localhost/x": "postgresql", "Postgres://ada@localhost/x": "postgresql",
+    "PostgreSQL://ada@localhost/x": "postgresql", "SQLite:///{folder}/x.db": "sqlite",
+    "sqlite3:///{folder}/x.db": "sqlite",
+}  # fmt: skip
 MALFORMED = (
     "sqlite:///{folder}/x\0.db", "sqlite:///{folder}/x\ud800.db", "sqlite:///{folder}/x.db?timeout=long",
     "sqlite:///{folder}/x.db?uri=perhaps", "sqlite:///{folder}/" + "x" * 9_000, "postgresql://ada@localhost:port/x",
@@ -39,6 +46,14 @@ OPENING = {
 @pytest.mark.parametrize("url", OTHERS)
 def test_another_store_is_refused_and_nothing_is_made(url, opening, tmp_path):
     with pytest.raises(LedgerError, match="on which a ledger's promises were never tested, so no ledger is made there"):
+        OPENING[opening](url.format(folder=tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("opening", OPENING)
+@pytest.mark.parametrize("url", MISNAMED)
+def test_a_supported_store_by_another_name_is_refused_with_its_own(url, opening, tmp_path):
+    with pytest.raises(LedgerError, match=f"names no store: write {MISNAMED[url]}:// in its place"):
         OPENING[opening](url.format(folder=tmp_path))
     assert list(tmp_path.iterdir()) == []
 
@@ -67,11 +82,93 @@ def test_a_query_that_sqlite_would_take_for_a_part_of_the_files_name_is_refused(
     assert list(tmp_path.iterdir()) == []
 
 
+# Each turns a promise off (locks, the file itself, who may read it) or on: all that SQLite reads in a URI, and more.
+OPTIONS = {
+    "nolock=1": "nolock=", "n%6Flock=1": "nolock=", "nolock=0": "nolock=", "immutable=1": "immutable=",
+    "vfs=unix-none": "vfs=", "vfs=unix-dotfile": "vfs=", "vfs=memdb": "vfs=", "vfs=nosuch": "vfs=", "psow=1": "psow=",
+    "modeof=/etc/passwd": "modeof=", "cache=shared": "cache=shared",
+    "cache=private%26nolock=1": "cache=private&nolock=1",
+    "mode=perhaps": "mode=perhaps", "mode=rwc%26nolock=1": "mode=rwc&nolock=1",
+    "isolation_level=IMMEDIATE": "isolation_level=",
+    "detect_types=3": "detect_types=", "factory=x": "factory=", "anything=1": "anything=",
+    "timeout=1&timeout=2": "timeout= twice", "mode=rwc&mode=memory": "mode= twice", "uri=1&uri=0": "uri= twice",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("opening", OPENING)
+@pytest.mark.parametrize("name", ["{folder}/x.db", "file:{folder}/x.db"])
+@pytest.mark.parametrize("uri", ["", "&uri=true"])
+@pytest.mark.parametrize("option", OPTIONS)
+def test_an_option_with_which_no_promise_was_tested_is_refused_by_its_name(option, uri, name, opening, tmp_path):
+    with pytest.raises(LedgerError, match=f"has {re.escape(OPTIONS[option])}.*leave"):
+        OPENING[opening](f"sqlite:///{name.format(folder=tmp_path)}?{option}{uri}")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("opening", OPENING)
+@pytest.mark.parametrize("written", ["%3Fnolock=1", "%23x", "#x", "%2500"])
+def test_what_sqlite_would_read_in_a_files_name_but_not_as_its_name_is_refused(written, opening, tmp_path):
+    with pytest.raises(LedgerError, match="in its file's name"):
+        OPENING[opening](f"sqlite:///file:{tmp_path}/x.db{written}?uri=true")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("opening", OPENING)
+@pytest.mark.parametrize("mode", ["rw", "ro"])
+def test_a_mode_that_makes_no_file_makes_none(mode, opening, tmp_path):
+    with pytest.raises(LedgerError):
+        OPENING[opening](f"sqlite:///file:{tmp_path}/x.db?mode={mode}&uri=true")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("opening", OPENING)
+@pytest.mark.parametrize("name", ["autocommit", "context", "cursor_factory", "prepare_threshold", "row_factory"])
+def test_what_the_driver_takes_from_python_alone_is_refused_in_a_url(name, opening):
+    with pytest.raises(LedgerError, match=f"has {name}=, which the driver takes from Python alone: leave it out"):
+        OPENING[opening](f"postgresql://ada@localhost/x?{name}=1")
+
+
+@effect("idempotent", scope="note:/{text}", keyed=True)
+def note(text: str) -> str:
+    return text
+
+
+@pytest.mark.parametrize("how", ["client_encoding=latin1", "client_encoding=sql_ascii", "PGCLIENTENCODING"])
+def test_every_text_reaches_a_server_whatever_encoding_its_client_is_told_to_use(how, postgres_url, monkeypatch):
+    if how == "PGCLIENTENCODING":
+        monkeypatch.setenv(how, "latin1")
+    else:
+        postgres_url += ("&" if "?" in postgres_url else "?") + how
+    with Settlement(postgres_url) as settlement:
+        with settlement.transaction("漢字") as tx:
+            tx.call(note, text="漢字")
+        assert [json.loads(txn.effects[0].result or "") for txn in settlement.transactions()] == ["漢字"]
+
+
+@pytest.mark.parametrize("opening", ["Settlement", "open_ledger"])
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
+def test_a_database_that_cannot_keep_every_text_is_refused(encoding, opening, postgres_url):
+    engine = create_engine(postgres_url, isolation_level="AUTOCOMMIT")
+    name = make_url(postgres_url).database + "_" + encoding.lower()
+    with engine.connect() as connection:
+        connection.execute(
+            text(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING '{encoding}' LC_COLLATE 'C' LC_CTYPE 'C'")
+        )
+        try:
+            with pytest.raises(LedgerError, match=f"has the encoding {encoding}, in which not every text"):
+                OPENING[opening](make_url(postgres_url).set(database=name).render_as_string(hide_password=False))
+        finally:
+            connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
+    engine.dispose()
+
+
 FILES = {
     "x.db": "x.db", "x.db?timeout=5": "x.db", "x.db?uri=true": "x.db", "file:x.db?uri=true": "x.db",
     "file:x.db?mode=rwc&uri=1": "x.db", "file:x%2520y.db?uri=yes": "x y.db", "file:x.db": "file:x.db",
     "file:x.db?uri=false": "file:x.db", "file:x.db?timeout=5": "file:x.db", "x%20y.db": "x y.db",
-    "x%3Fmode=rwc.db": "x?mode=rwc.db",
+    "x%3Fmode=rwc.db": "x?mode=rwc.db", "file:x%253Fnolock=1.db?uri=1": "x?nolock=1.db",
+    "x.db?cached_statements=0": "x.db",
+    "file:x%2523y.db?uri=1&cache=private": "x#y.db",
 }  # fmt: skip
 
 

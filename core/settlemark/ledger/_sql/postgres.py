@@ -60,6 +60,7 @@ def bound(engine: sa.Engine) -> sa.Engine:
 
     @event.listens_for(engine, "do_connect")
     def connect(_dialect: Any, _record: Any, arguments: Any, options: Any) -> Any:
+        options["client_encoding"] = "utf8"  # whatever the URL or the environment says: every text can be sent
         connection = kind.connect(*arguments, **options)
         disconnect_in_child(connection)
         return connection

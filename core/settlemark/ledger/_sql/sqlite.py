@@ -170,7 +170,8 @@ def writing_engine(url: sa.URL) -> sa.Engine:
     """
     path = file_of(url)
     if path is not None:
-        make_private(path)
+        if url.query.get("mode", "rwc") == "rwc":  # any other opens only what is there
+            make_private(path)
         path = Path(os.path.abspath(path))  # noqa: PTH100 - a link stays a link
         if not _is_uri(url):
             url = url.set(database=os.fspath(path))  # independent of the process's later working directory
@@ -206,7 +207,7 @@ def file_of(url: sa.URL) -> Path | None:
     """
     named = url.database or ""
     if _is_uri(url):
-        if "memory" in url.query.get("mode", ""):
+        if url.query.get("mode") == "memory":
             return None
         named = unquote(urlsplit(named).path)
     return None if named in ("", ":memory:") else Path(named)

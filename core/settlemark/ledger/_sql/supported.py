@@ -13,9 +13,11 @@ from sqlalchemy.exc import ArgumentError
 
 from settlemark._edges.errors import LedgerError
 from settlemark._edges.text import Most, wrong_with
+from settlemark.ledger._sql.options import check_name, check_options
 from settlemark.ledger._urls import shown, withhold
 
 _DRIVERS = {"sqlite": "pysqlite", "postgresql": "psycopg"}
+_ALIASES = {"postgres": "postgresql", "sqlite3": "sqlite"}
 _ALIKE = re.compile(r"-YB-|CockroachDB|Redshift|Greenplum|Materialize|RisingWave|QuestDB|DuckDB", re.IGNORECASE)
 _LONGEST = Most(8_192, 16_384)
 _FORMS = "memory:, sqlite:///FILE or postgresql+psycopg://USER@HOST/DATABASE"
@@ -39,6 +41,13 @@ def supported(url: str) -> sa.URL:
     store, _, driver = parsed.drivername.partition("+")
     known = _DRIVERS.get(store)
     if known is None:
+        meant = _ALIASES.get(store.lower(), store.lower())
+        if meant in _DRIVERS:
+            raise LedgerError(
+                f"{shown(url)!r} begins with {store}, which names no store: write {meant}:// in its place, and nothing"
+                " else need change",
+                url=shown(url),
+            )
         raise LedgerError(
             f"{shown(url)!r} names {store}, on which a ledger's promises were never tested, so no ledger is made"
             f" there: use {_FORMS}",
@@ -51,6 +60,7 @@ def supported(url: str) -> sa.URL:
             url=shown(url),
         )
     found = parsed.set(drivername=f"{store}+{known}")
+    check_options(found, url)
     try:
         given, options = found.get_dialect()().create_connect_args(found)
     except (ArgumentError, ValueError) as error:  # a part of the query is no number, say, where one has to be
@@ -61,6 +71,7 @@ def supported(url: str) -> sa.URL:
             " part of the file's name: write sqlite:///file:FILE?…&uri=true",
             url=shown(url),
         )
+    check_name(found, url, is_uri=bool(options.get("uri")))
     return found
 
 
@@ -70,13 +81,22 @@ def _malformed(url: str, error: Exception) -> LedgerError:
 
 
 def refuse_alike(connection: sa.Connection, url: str) -> None:
-    """Check that a server which speaks PostgreSQL's protocol is PostgreSQL.
+    """Check that a server which speaks PostgreSQL's protocol is PostgreSQL, and that its database keeps every text.
 
     Raises:
-        LedgerError: it is another, whose locks and isolation were never tested; nothing was created there.
+        LedgerError: it is another, whose locks and isolation were never tested, or the database has an encoding in
+            which not every text can be written; nothing was created there.
     """
     if connection.dialect.name == "postgresql":
-        refuse_version(str(connection.execute(sa.text("SELECT pg_catalog.version()")).scalar_one()), url)
+        asked = "SELECT pg_catalog.version(), pg_catalog.current_setting('server_encoding')"
+        version, encoding = connection.execute(sa.text(asked)).one()
+        refuse_version(str(version), url)
+        if encoding != "UTF8":
+            raise LedgerError(
+                f"the database at {shown(url)} has the encoding {encoding}, in which not every text can be written:"
+                " name one that was made with CREATE DATABASE … TEMPLATE template0 ENCODING 'UTF8'",
+                url=shown(url),
+            )
 
 
 def refuse_version(version: str, url: str) -> None:
