@@ -30,8 +30,41 @@ from settlemark.hosting import in_words
 from settlemark_langgraph._arguments import as_given
 from settlemark_langgraph._supersteps.superstep import begun_with_an_answer
 
+try:
+    from langgraph.errors import is_invalid_resume
+except ImportError:  # a release of LangGraph before answers had a schema
+
+    def is_invalid_resume(error: BaseException) -> bool:  # noqa: ARG001 - as LangGraph calls it
+        """Return False: nothing is such an error."""
+        return False
+
+
 _SCRATCHPAD = "__pregel_scratchpad"
 OWN_QUESTION = "asked a question of its own"
+
+
+class WrongAnswer(GraphInterrupt):
+    """An answer is not of the schema that its question asked for: the question stands, and its turn is put aside.
+
+    LangGraph fails the run without saving anything, so the question can be answered again.
+
+    Attributes:
+        error: LangGraph's own error, which the run fails with.
+    """
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self.error = error
+
+
+def as_control(error: BaseException) -> BaseException:
+    """Return what an error is to a turn: one that a wrong answer caused leaves its question open."""
+    return WrongAnswer(error) if is_invalid_resume(error) else error
+
+
+def as_raised(error: BaseException) -> BaseException:
+    """Return what LangGraph is to see of an error."""
+    return error.error if isinstance(error, WrongAnswer) else error
 
 
 def ask(gate: Gate, config: RunnableConfig) -> Any:
@@ -127,4 +160,4 @@ def _names(tool: BaseTool) -> tuple[set[str], set[str]]:
     return set(tool.args), set()  # what is missing, the tool's model says
 
 
-__all__ = ["OWN_QUESTION", "ask", "edited", "is_unasked", "own_questions"]
+__all__ = ["OWN_QUESTION", "WrongAnswer", "as_control", "as_raised", "ask", "edited", "is_unasked", "own_questions"]

@@ -50,6 +50,7 @@ class SettlementMiddleware(AgentMiddleware[Any, Any, Any]):
         order, settle, park: as for `SequencedToolNode`.
         may_touch: scopes that each turn holds before its first call runs.
         candidate: as for `SequencedToolNode`, so that an agent may be one: a function is given the agent's state.
+        stream_outcomes: as for `SequencedToolNode`.
 
     Raises:
         UsageError: `settlement` is no `Settlement`, or there is no such `order`.
@@ -70,15 +71,20 @@ class SettlementMiddleware(AgentMiddleware[Any, Any, Any]):
         park: Park = "keep",
         may_touch: str | Sequence[str] = (),
         candidate: Candidate | None = None,
+        stream_outcomes: bool = False,
     ) -> None:
         super().__init__()
         if cast("object", settlement) is None:
             raise UsageError("settlement=None is no Settlement: pass SettlementMiddleware(Settlement(url))")
         self._settlement = settlement
+        self._stream_outcomes = stream_outcomes
         self._opener = Opener(settlement, None, effects, Options(order, settle, park, may_touch, candidate))
         self._turns = Turns(self._opener)
 
     # ---- calls
+
+    def _writer(self, request: ToolCallRequest) -> Callable[[Any], object] | None:
+        return request.runtime.stream_writer if self._stream_outcomes else None
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Answer]) -> Answer:
         """Run a call in its place of the turn, and answer it when the turn has settled."""
@@ -92,7 +98,7 @@ class SettlementMiddleware(AgentMiddleware[Any, Any, Any]):
             try:
                 run_sync(seated.leave())
                 if not visit.lost_race:
-                    return cast("Answer", visit.answered(seated, request.runtime.stream_writer))
+                    return cast("Answer", visit.answered(seated, self._writer(request)))
             except BaseException as error:
                 run_sync(visit.abandon(error))
                 raise
@@ -112,7 +118,7 @@ class SettlementMiddleware(AgentMiddleware[Any, Any, Any]):
             try:
                 await run_async(seated.leave())
                 if not visit.lost_race:
-                    return cast("Answer", visit.answered(seated, request.runtime.stream_writer))
+                    return cast("Answer", visit.answered(seated, self._writer(request)))
             except BaseException as error:
                 await end_async(visit.abandon(error))
                 raise

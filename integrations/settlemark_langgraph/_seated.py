@@ -18,7 +18,7 @@ from settlemark import Effect
 from settlemark.agents import Placed
 from settlemark.hosting import Program
 from settlemark_langgraph._acknowledged import marked
-from settlemark_langgraph._gates import is_unasked
+from settlemark_langgraph._gates import as_control, is_unasked
 from settlemark_langgraph._identity import Identity, identify
 from settlemark_langgraph._messages import failure
 from settlemark_langgraph._supersteps.superstep import Superstep
@@ -123,7 +123,8 @@ class SeatedCall:
             # A call that waits for another's question has the other's error; a middleware may ask in a tool's place.
             others = (call for call in self.turn.calls if call is not self.place)
             self.asks = self.asks or all(call.control is not self.error for call in others)
-        yield from self.turn.leave(self.place, failed=failed, error=self.error)
+        error = None if self.error is None else as_control(self.error)
+        yield from self.turn.leave(self.place, failed=failed, error=error)
         if self.shared and self.may_wait and self.is_answered:
             yield from self.turn.finish(self.place)
 

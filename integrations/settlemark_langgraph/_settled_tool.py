@@ -21,7 +21,7 @@ from settlemark import Gate, Outcome, Queued, UsageError
 from settlemark.agents import TOLD, Caller, words
 from settlemark.hosting import Program, in_event_loop, run_async, run_sync, to_its_end
 from settlemark_langgraph._arguments import BadCall, apart, as_given, is_async_only, runs_in_a_thread
-from settlemark_langgraph._gates import OWN_QUESTION, ask, edited, own_questions
+from settlemark_langgraph._gates import OWN_QUESTION, WrongAnswer, as_control, as_raised, ask, edited, own_questions
 from settlemark_langgraph._messages import answer_from, answer_of, failure, plain, told
 from settlemark_langgraph._seated import SeatedCall
 
@@ -131,7 +131,10 @@ class SettledTool:
         if effect is not None and effect.key and self._settles:
             config, asks = own_questions(config, effect.disposed.question)
         try:
-            yield config, []
+            try:
+                yield config, []
+            except Exception as error:
+                raise as_control(error) from None
         except GraphInterrupt as control:
             self._seated.asks = True
             if self._seated.place.held:
@@ -187,6 +190,8 @@ class SettledTool:
             yield ended
         except _ErrorAnswer as error:
             ended.append(error.answer)
+        except WrongAnswer as control:
+            raise control.error from None
         except TOLD as error:
             if self._seated.raises:
                 raise
@@ -195,7 +200,7 @@ class SettledTool:
     def _result(self, result: Any) -> Any:
         seated = self._seated
         if seated.control is not None:
-            raise seated.control
+            raise as_raised(seated.control)
         if isinstance(result, Queued):
             seated.queued = seated.effect
             return told(seated.call, str(result), status="success")

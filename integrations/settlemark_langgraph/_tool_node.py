@@ -76,6 +76,7 @@ class SequencedToolNode(ToolNode):
             Its nodes act in one transaction, which commits when a node behind them chooses it (`choice`), and is undone
             when that chooses another. What cannot be undone is held until then. Names with the same text before a slash
             are alternatives to each other, as are those without one.
+        stream_outcomes: each effect's outcome also goes to the graph's custom stream, as `{"settlemark": {…}}`.
         stock: whatever else `ToolNode` takes.
 
     Raises:
@@ -101,10 +102,12 @@ class SequencedToolNode(ToolNode):
         park: Park = "keep",
         may_touch: str | Sequence[str] = (),
         candidate: Candidate | None = None,
+        stream_outcomes: bool = False,
         **stock: Unpack[StockOptions],
     ) -> None:
         super().__init__(tools, **stock)
         options = Options(order, settle, park, may_touch, candidate)
+        self._stream_outcomes = stream_outcomes
         self._turns = Turns(Opener(settlement, self.tools_by_name, effects, options))
 
     # ---- one invocation
@@ -123,7 +126,8 @@ class SequencedToolNode(ToolNode):
                 run_sync(visit.abandon(error))
                 raise
             else:
-                visit.tell(runtime.stream_writer)
+                if self._stream_outcomes:
+                    visit.tell(runtime.stream_writer)
                 return answers
             finally:
                 _here.reset(token)
@@ -145,7 +149,8 @@ class SequencedToolNode(ToolNode):
                 await end_async(visit.abandon(error), after=visit.tasks)
                 raise
             else:
-                visit.tell(runtime.stream_writer)
+                if self._stream_outcomes:
+                    visit.tell(runtime.stream_writer)
                 return answers
             finally:
                 _here.reset(token)

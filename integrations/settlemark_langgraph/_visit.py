@@ -18,6 +18,7 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from settlemark import Effect, Queued, SettlemarkError
 from settlemark.agents import Placed, words
 from settlemark.hosting import Program
+from settlemark_langgraph._gates import as_control
 from settlemark_langgraph._messages import answer_of, rationale, told
 from settlemark_langgraph._seated import Arrival, SeatedCall
 
@@ -98,6 +99,7 @@ class Visit:
 
         A turn that it shares with others' tasks goes on when all of its own calls are over: they were told why.
         """
+        error = as_control(error)
         for turn in self.turns:
             own = [seated for seated in self.calls if seated.turn is turn]
             told = isinstance(error, Exception) and all(seated.place.over for seated in own)
@@ -127,11 +129,12 @@ class Visit:
             return seated.marked()
         return seated.answer if seated.queued is None else answer_of(found, call)
 
-    def answered(self, seated: SeatedCall, writer: Callable[[Any], object]) -> Any:
-        """Return the answer to a call that is over, and tell the graph's custom stream what became of its effect."""
+    def answered(self, seated: SeatedCall, writer: Callable[[Any], object] | None) -> Any:
+        """Return the answer to a call that is over, and tell a custom stream, if any, what became of its effect."""
         seated.answered()
         self.raise_what_escaped()
-        self.tell(writer)
+        if writer is not None:
+            self.tell(writer)
         return self.answer_to(seated)
 
     def tell(self, writer: Callable[[Any], object]) -> None:

@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError
 
 import pytest
 from tests.integrations import upstream
-from tests.integrations.upstream import AGENTS, GRAPHS, TOOL_NODE, Reason, Report, Suite
+from tests.integrations.upstream import AGENTS, GRAPHS, SETTLED_NODE, TOOL_NODE, Reason, Report, Suite
 
 try:
     RELEASE = TOOL_NODE.release
@@ -53,6 +53,13 @@ def test_the_released_tests_built_sequenced_nodes_and_none_of_the_stock_ones(sto
     assert ours.not_swapped == []
     assert ours.made == stock.made
     assert ours.made["ToolNode"] > 0
+
+
+def test_every_released_test_of_the_node_ends_with_a_settlement_as_with_stock_or_as_a_named_reason_says(source, stock):
+    settled = upstream.run(SETTLED_NODE, source, "ours")
+
+    assert upstream.differences(SETTLED_NODE, source, stock, settled) == [], settled.summary
+    assert settled.not_swapped == []
 
 
 @pytest.mark.long

@@ -76,6 +76,37 @@ TOOL_NODE = Suite(
     tests=("tests",),
     some=("tests",),
 )
+_NODE = "tests/test_tool_node.py"
+_REACT = "tests/test_react_agent.py"
+SETTLED_NODE = Suite(
+    "settled tool node",
+    "langgraph-prebuilt",
+    "ToolNode is SequencedToolNode with a settlement",
+    tests=("tests",),
+    some=("tests",),
+    differs=(
+        Reason(
+            "a call that fails ends its turn, one that waits for an answer keeps those behind it, and none acts again"
+            " when the answer is there; reads do as with stock",
+            given="reads",
+            like="stock",
+            tests=(
+                f"{_REACT}::test_react_agent_parallel_tool_calls",
+                f"{_REACT}::test_tool_node_node_interrupt",
+                f"{_NODE}::test_tool_node_error_handling",
+                f"{_NODE}::test_tool_node_error_handling_callable",
+                f"{_NODE}::test_tool_node_tool_call_input",
+            ),
+        ),
+        Reason(
+            "the calls of one checkpoint and task are one decision, which is not made a second time with another tool;"
+            " these tests give every call the same",
+            given="apart",
+            like="stock",
+            tests=(f"{_NODE}::test_tool_node_inject_state", f"{_NODE}::test_tool_node_inject_store"),
+        ),
+    ),
+)
 _MIDDLEWARE = "tests/unit_tests/agents/middleware"
 _HUMAN = f"{_MIDDLEWARE}/implementations/test_human_in_the_loop.py"
 _RETRY = f"{_MIDDLEWARE}/implementations/test_tool_retry.py"
@@ -137,7 +168,7 @@ GRAPHS = Suite(
         "not sqlite",
     ),
 )
-SUITES = (TOOL_NODE, AGENTS, GRAPHS)
+SUITES = (TOOL_NODE, SETTLED_NODE, AGENTS, GRAPHS)
 
 
 @dataclass(frozen=True, repr=False)

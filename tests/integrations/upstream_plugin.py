@@ -1,9 +1,9 @@
 """A pytest plugin that runs inside the released tests of LangGraph and LangChain, and puts ours in the place of theirs.
 
 `UPSTREAM_SUITE` says what those tests are about, and `UPSTREAM_REPORT` where to write how each test ended and what was
-replaced. `UPSTREAM_WITH` says with what: "stock" (it is only counted how often theirs is made), "ours", or one of two
+replaced. `UPSTREAM_WITH` says with what: "stock" (it is only counted how often theirs is made), "ours", or one of three
 that tell why a test ends otherwise with ours: "bystander", a middleware of LangChain's that settles nothing and hands
-all on, and "reads", ours where it is told that all tools only read.
+all on; "reads", ours where it is told that all tools only read; and "apart", ours with a settlement for each call.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class Swap:
 
         kind.__init__ = count_and_build
 
-    def tool_nodes(self, *, settles):
-        """`ToolNode` becomes `SequencedToolNode`, with a settlement if it settles."""
+    def tool_nodes(self, *, settles, each=False):
+        """`ToolNode` becomes `SequencedToolNode`, with a settlement if it settles; with `each`, each with its own."""
 
         def ours(stock):
             if not self.ours:
@@ -81,8 +81,18 @@ class Swap:
                 return SequencedToolNode
 
             class SettledToolNode(SequencedToolNode):
-                def __init__(node, *args, **kwargs):  # noqa: N805 - `self` is the swap
-                    super().__init__(*args, settlement=self.settlement, **kwargs)
+                def __init__(node, tools, *args, **kwargs):  # noqa: N805 - `self` is the swap
+                    if each:
+                        self.close()
+                    if self.given == "reads":
+                        kwargs["effects"] = self.reads(tools)
+                    node.another = functools.partial(SettledToolNode, tools, *args, **kwargs)
+                    super().__init__(tools, *args, settlement=self.settlement, **kwargs)
+
+                def invoke(node, *args, **kwargs):  # noqa: N805
+                    return (super() if self.given != "apart" else super(SettledToolNode, node.another())).invoke(
+                        *args, **kwargs
+                    )
 
             return SettledToolNode
 
@@ -111,8 +121,11 @@ class Swap:
             return [bystander()]
         from settlemark_langgraph import SettlementMiddleware
 
-        reads = {name: "read" for tool in tools if (name := getattr(tool, "name", None))}
-        return [SettlementMiddleware(self.settlement, effects=reads if self.given == "reads" else None)]
+        return [SettlementMiddleware(self.settlement, effects=self.reads(tools) if self.given == "reads" else None)]
+
+    @staticmethod
+    def reads(tools) -> dict[str, str]:
+        return {name: "read" for tool in tools if (name := getattr(tool, "name", getattr(tool, "__name__", None)))}
 
     def checkpointers(self):
         """Every checkpointer that a graph is compiled with becomes a `settled_checkpointer`."""
@@ -155,6 +168,9 @@ class Swap:
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_teardown(self):
+        self.close()
+
+    def close(self):
         settlement, self._settlement = self._settlement, None
         if settlement is not None:
             settlement.close()
@@ -257,6 +273,8 @@ def pytest_configure(config):
     suite = os.environ["UPSTREAM_SUITE"]
     if suite == "tool node":
         swap.tool_nodes(settles=False)
+    elif suite == "settled tool node":
+        swap.tool_nodes(settles=True, each=True)
     elif suite == "agents":
         swap.agents()
     elif suite == "graphs":
