@@ -24,6 +24,7 @@ from settlemark_langgraph._candidates.choose import achoose, choice, choose
 from settlemark_langgraph._corrections import corrections
 from settlemark_langgraph._frontier import frontier
 from settlemark_langgraph._middleware import SettlementMiddleware
+from settlemark_langgraph._one_tool import settled
 from settlemark_langgraph._recording.record import record
 from settlemark_langgraph._rewind.rewind import ThreadRewind, arewind, rewind
 from settlemark_langgraph._supersteps.checkpointer import settled_checkpointer
@@ -67,5 +68,6 @@ __all__ = [
     "reducers",
     "reject",
     "rewind",
+    "settled",
     "settled_checkpointer",
 ]

@@ -5,7 +5,7 @@ Scopes are filled from these and handlers get them; the ledger keeps what the mo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Self, cast
 
 from langchain_core.messages import ToolCall
@@ -70,6 +70,34 @@ def as_given(tool: BaseTool, call: ToolCall, *, own: Mapping[str, Any]) -> Mappi
     hidden = schema.model_fields.keys() - _models_own(tool)
     injected = {name for name, value in call["args"].items() if name not in own or own[name] is not value}
     return {name: value for name, value in parsed.items() if name not in hidden and name not in injected}
+
+
+def arguments_of(tool: BaseTool, call: ToolCall, own: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a call's arguments without what LangGraph injected: the model's `own`, unless a wrapper rewrote them.
+
+    A wrapper may give the call other arguments behind the place where the model's were read; those are what will run.
+
+    >>> from langchain_core.tools import tool
+    >>> @tool
+    ... def book(hotel: str, nights: int = 1) -> str:
+    ...     "Book a room."
+    ...     return hotel
+    >>> arguments_of(book, ToolCall(name="book", args={"hotel": "Bee"}, id="1"), {"hotel": "Ada"})
+    {'hotel': 'Bee'}
+    """
+    schema = _schema(tool)
+    known: Collection[str] = tool.args if schema is None else _models_own(tool)
+    hidden: Collection[str] = () if schema is None else schema.model_fields.keys() - known
+    asked = {name: value for name, value in own.items() if name not in hidden}
+    found = {name: value for name, value in call["args"].items() if name in known or name in asked}
+    is_own = found.keys() == asked.keys() and all(found[name] is value for name, value in asked.items())
+    return own if is_own else found
+
+
+def models_part(tool: BaseTool, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments that a model may give; the rest was injected."""
+    known: Collection[str] = tool.args if _schema(tool) is None else _models_own(tool)
+    return {name: value for name, value in arguments.items() if name in known}
 
 
 def before_injection(tool: BaseTool | None, call: ToolCall) -> Mapping[str, Any] | None:

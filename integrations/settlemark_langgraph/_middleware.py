@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, cast
+from functools import partial
+from typing import Any, TypeVar, cast
 
 from langchain.agents.middleware import AgentMiddleware, ExtendedModelResponse, ModelRequest, ModelResponse
 from langchain_core.messages import ToolMessage
@@ -15,21 +16,24 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
 from settlemark import Settlement, UsageError
-from settlemark.agents import TRIES, keep_answered
-from settlemark.hosting import Order, Park, Program, end_async, in_thread, run_async, run_sync
+from settlemark.agents import keep_answered
+from settlemark.hosting import Order, Park, Program, in_thread, run_async, run_sync
 from settlemark_langgraph._candidates.names import Candidate
 from settlemark_langgraph._corrections import corrections
 from settlemark_langgraph._declarations import Declared
 from settlemark_langgraph._messages import answered_in, messages_in
+from settlemark_langgraph._one_call import asettle, settle
 from settlemark_langgraph._opening import Opener, Options
-from settlemark_langgraph._seated import Arrival
+from settlemark_langgraph._seated import Arrival, SeatedCall
 from settlemark_langgraph._settled_tool import settled
+from settlemark_langgraph._standing_in import real_tool
 from settlemark_langgraph._supersteps.boundaries import Settle
 from settlemark_langgraph._supersteps.superstep import Superstep
 from settlemark_langgraph._turns import Turns
 from settlemark_langgraph._visit import Visit
 
 Answer = ToolMessage | Command[Any]
+T = TypeVar("T")
 
 
 class SettlementMiddleware(AgentMiddleware[Any, Any, Any]):
@@ -88,47 +92,32 @@ class SettlementMiddleware(AgentMiddleware[Any, Any, Any]):
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Answer]) -> Answer:
         """Run a call in its place of the turn, and answer it when the turn has settled."""
-        for tries in range(TRIES, 0, -1):
-            visit: Visit = run_sync(self._visit(request, last=tries == 1, threads=True))
-            seated = visit.begin(request)
-            try:
-                seated.answer = handler(settled(request))
-            except BaseException as error:
-                seated.error = error
-            try:
-                run_sync(seated.leave())
-                if not visit.lost_race:
-                    return cast("Answer", visit.answered(seated, self._writer(request)))
-            except BaseException as error:
-                run_sync(visit.abandon(error))
-                raise
-        raise AssertionError
+        begin = partial(self._visit, request, threads=True)
+        act, writer = partial(_act, handler, request), self._writer(request)
+        return cast("Answer", settle(begin, request.tool_call, request.runtime, act, writer))
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Answer]]
     ) -> Answer:
         """Run a call in its place of the turn, and answer it when the turn has settled."""
-        for tries in range(TRIES, 0, -1):
-            visit: Visit = await run_async(self._visit(request, last=tries == 1, threads=False))
-            seated = visit.begin(request)
-            try:
-                seated.answer = await handler(settled(request))
-            except BaseException as error:
-                seated.error = error
-            try:
-                await run_async(seated.leave())
-                if not visit.lost_race:
-                    return cast("Answer", visit.answered(seated, self._writer(request)))
-            except BaseException as error:
-                await end_async(visit.abandon(error))
-                raise
-        raise AssertionError
+        begin = partial(self._visit, request, threads=False)
+        act, writer = partial(_act, handler, request), self._writer(request)
+        return cast("Answer", await asettle(begin, request.tool_call, request.runtime, act, writer))
 
-    def _visit(self, request: ToolCallRequest, *, last: bool, threads: bool) -> Program[Visit]:
+    def _visit(self, request: ToolCallRequest, last: bool, *, threads: bool) -> Program[Visit]:
         runtime = request.runtime
-        self._opener.declarations.learn({tool.name: tool for tool in runtime.tools})
+        self._opener.declarations.learn({tool.name: real_tool(tool) for tool in runtime.tools})
         messages = messages_in(request.state)
-        arrival = Arrival(runtime, runtime.config, request.state, messages, raises=False, last=last, threads=threads)
+        arrival = Arrival(
+            runtime,
+            runtime.config,
+            request.state,
+            messages,
+            raises=False,
+            last=last,
+            threads=threads,
+            declares=self._opener.declares,
+        )
         return self._turns.visit([request.tool_call], arrival, sent=True)
 
     # ---- what became of calls that were acknowledged
@@ -150,6 +139,10 @@ class SettlementMiddleware(AgentMiddleware[Any, Any, Any]):
         keep_answered(self._settlement, answered_in(request.messages))
         found = await in_thread(corrections, request.messages, self._settlement)
         return _with(found, await handler(_corrected(request, found)))
+
+
+def _act(handler: Callable[[ToolCallRequest], T], request: ToolCallRequest, _seated: SeatedCall) -> T:
+    return handler(settled(request))
 
 
 def _corrected(request: ModelRequest[Any], found: list[ToolMessage]) -> ModelRequest[Any]:

@@ -13,7 +13,7 @@ from langchain_core.messages import ToolCall
 from langchain_core.tools import BaseTool
 from langgraph.errors import GraphInterrupt
 
-from settlemark import EffectClass, Settlement, UsageError
+from settlemark import Declaration, EffectClass, Settlement, UsageError
 from settlemark.agents import Asked, Call, Opened, OpenTurn, open_turn, refuse_bad_options
 from settlemark.hosting import Order, Park, Program, Turn, host_of
 from settlemark_langgraph._arguments import before_injection
@@ -24,6 +24,7 @@ from settlemark_langgraph._identity import Identity
 from settlemark_langgraph._memory import Memory
 from settlemark_langgraph._messages import answered_in
 from settlemark_langgraph._seated import Arrival
+from settlemark_langgraph._standing_in import real_tool
 from settlemark_langgraph._supersteps.boundaries import Settle, boundaries_of
 from settlemark_langgraph._supersteps.checkpointer import refuse_without_checkpoints
 
@@ -170,6 +171,11 @@ class Opener:
     def _issued(self, call: ToolCall) -> Call:
         given = before_injection(self.declarations.tool(call["name"]), call)
         return Call(call["name"], call["args"], self.declarations.of(call["name"]), call["id"], given)
+
+    def declares(self, tool: BaseTool) -> Declaration:
+        """Return what a tool does, also one that was not known before."""
+        self.declarations.learn({tool.name: real_tool(tool)})
+        return self.declarations.of(tool.name)
 
     @property
     def settles_each(self) -> bool:

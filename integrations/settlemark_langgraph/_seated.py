@@ -6,15 +6,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.messages import ToolCall
 from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
 
-from settlemark import Effect
+from settlemark import Declaration, Effect
 from settlemark.agents import Placed
 from settlemark.hosting import Program
 from settlemark_langgraph._acknowledged import marked
@@ -39,6 +41,7 @@ class Arrival:
         raises: settlement errors are raised, not told to the model.
         last: the run is not repeated when it loses a race.
         threads: LangGraph runs its tasks in threads.
+        declares: returns what a tool does.
     """
 
     runtime: Any
@@ -48,6 +51,7 @@ class Arrival:
     raises: bool
     last: bool
     threads: bool
+    declares: Callable[[BaseTool], Declaration]
 
     @property
     def identity(self) -> Identity:
@@ -93,6 +97,7 @@ class SeatedCall:
         self.turn, self.place = placed
         self.because = because
         self.raises = arrival.raises
+        self._declares = arrival.declares
         self.shared = shared
         self.may_wait = may_wait
         self.turnstile: AbstractContextManager[Any] = nullcontext()
@@ -106,14 +111,26 @@ class SeatedCall:
         self.asks = False
 
     def attach(self, runtime: Any) -> None:
-        """Let `of` find the seat by its runtime, not by a context variable: a wrapper may use another thread."""
+        """Let `of` find the seat by its runtime, not by a context variable: a wrapper may use another thread.
+
+        A request that a wrapper gives another state has another runtime, but the same config.
+        """
         setattr(runtime, _ATTRIBUTE, self)
         self.config = runtime.config
+        if isinstance(runtime.config, dict):
+            cast("dict[str, Any]", runtime.config)[_ATTRIBUTE] = self
+
+    def declares(self, tool: BaseTool) -> Declaration | None:
+        """Return what a tool does that is not the one that the turn knows the call by; None for that."""
+        return None if tool.name == self.place.tool else self._declares(tool)
 
     @staticmethod
     def of(runtime: object) -> SeatedCall | None:
         """Return the seated call that a tool runtime was made for."""
         found = getattr(runtime, _ATTRIBUTE, None)
+        if not isinstance(found, SeatedCall):
+            config = getattr(runtime, "config", None)
+            found = cast("dict[str, Any]", config).get(_ATTRIBUTE) if isinstance(config, dict) else None
         return found if isinstance(found, SeatedCall) else None
 
     def leave(self) -> Program[None]:

@@ -20,10 +20,11 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from settlemark import Gate, Outcome, Queued, UsageError
 from settlemark.agents import TOLD, Caller, words
 from settlemark.hosting import Program, in_event_loop, run_async, run_sync, to_its_end
-from settlemark_langgraph._arguments import BadCall, apart, as_given, is_async_only, runs_in_a_thread
+from settlemark_langgraph._arguments import BadCall, apart, arguments_of, as_given, is_async_only, runs_in_a_thread
 from settlemark_langgraph._gates import OWN_QUESTION, WrongAnswer, as_control, as_raised, ask, edited, own_questions
 from settlemark_langgraph._messages import answer_from, answer_of, failure, plain, told
 from settlemark_langgraph._seated import SeatedCall
+from settlemark_langgraph._standing_in import real_tool
 
 _ASYNC = "{tool} is async: it was not run; {remedy}"
 _AINVOKE = "call the graph with `await graph.ainvoke(…)`, or give the tool a synchronous function too"
@@ -42,11 +43,13 @@ class SettledTool:
     """A tool as its seat calls it: the same, but its effect happens in its turn, and once."""
 
     def __init__(self, tool: BaseTool, seated: SeatedCall, call: ToolCall) -> None:
-        self._tool = tool
+        self._tool = tool = real_tool(tool)
         self._seated = seated
-        self._arguments = call["args"]
+        self._asked: Mapping[str, Any] = call["args"]
+        self._arguments: Mapping[str, Any] = self._asked
         self._settles = seated.turn.undoes
         self._may_wait = seated.may_wait
+        self._declaration = seated.declares(tool)
         seated.queued = None
 
     @property  # type: ignore[misc] # it is only read
@@ -62,6 +65,7 @@ class SettledTool:
         caller, in_loop, config = Caller(), in_event_loop(), config or ensure_config()
         if self._settles and is_async_only(self._tool):
             raise UsageError(_ASYNC.format(tool=self._tool.name, remedy=_AWRAP if in_loop else _AINVOKE))
+        self._arguments = arguments_of(self._tool, call, self._asked)
         given = self._given(call)
         if isinstance(given, BadCall):
             return given.invoke({**call, "args": self._arguments}, config)
@@ -85,6 +89,7 @@ class SettledTool:
     async def ainvoke(self, call: Any, config: RunnableConfig | None = None) -> Any:
         """Run the tool in its turn and return its result."""
         caller, config = Caller(), config or ensure_config()
+        self._arguments = arguments_of(self._tool, call, self._asked)
         given = self._given(call)
         if isinstance(given, BadCall):
             return await given.ainvoke({**call, "args": self._arguments}, config)
@@ -181,6 +186,7 @@ class SettledTool:
             ask=ask,
             remake=remake,
             may_wait=may_wait,
+            declaration=self._declaration,
         )
 
     @contextmanager
@@ -207,13 +213,21 @@ class SettledTool:
         return answer_of(result, seated.call)
 
 
+class SettledRequest(ToolCallRequest):
+    """A request whose tool is the one that its seat calls, whichever a wrapper puts in its place."""
+
+    def __init__(self, tool_call: ToolCall, tool: BaseTool | None, state: Any, runtime: Any) -> None:
+        seated, kind = SeatedCall.of(runtime), type(cast("object", tool))
+        if seated is not None and tool is not None and kind is not SettledTool:
+            tool = cast("BaseTool", SettledTool(tool, seated, tool_call))
+        super().__init__(tool_call, tool, state, runtime)
+
+
 def settled(request: ToolCallRequest) -> ToolCallRequest:
-    """Return the request with the tool as its seat calls it, if it has a seat."""
-    seated = SeatedCall.of(request.runtime)
-    if seated is None or request.tool is None:
+    """Return the request with the tool as its seat calls it, if it has a seat, and so with each that is made of it."""
+    if SeatedCall.of(request.runtime) is None:
         return request
-    tool = SettledTool(request.tool, seated, request.tool_call)
-    return request.override(tool=cast("BaseTool", tool))
+    return SettledRequest(request.tool_call, request.tool, request.state, request.runtime)
 
 
 def _checked(answer: Any) -> Any:

@@ -24,6 +24,7 @@ from settlemark.hosting import Order, Park, end_async, run_async, run_sync
 from settlemark_langgraph._candidates.names import Candidate
 from settlemark_langgraph._declarations import Declared
 from settlemark_langgraph._messages import messages_in
+from settlemark_langgraph._one_tool import Alone
 from settlemark_langgraph._opening import Opener, Options
 from settlemark_langgraph._seated import Arrival, SeatedCall
 from settlemark_langgraph._settled_tool import settled
@@ -108,7 +109,11 @@ class SequencedToolNode(ToolNode):
         super().__init__(tools, **stock)
         options = Options(order, settle, park, may_touch, candidate)
         self._stream_outcomes = stream_outcomes
-        self._turns = Turns(Opener(settlement, self.tools_by_name, effects, options))
+        self._opener = Opener(settlement, dict(self.tools_by_name), effects, options)
+        self._turns = Turns(self._opener)
+        # Whoever takes them out, to run them in a node of another class, has tools that settle, or refuse to run.
+        alone = Alone(self._opener, self._turns, owner=self.name)
+        self.tools_by_name.update({name: alone.stand_in(tool) for name, tool in self.tools_by_name.items()})
 
     # ---- one invocation
 
@@ -162,7 +167,9 @@ class SequencedToolNode(ToolNode):
         state: Any = self._extract_state(given, config)
         messages = messages_in(state, self._messages_key)
         raises = self._handle_tool_errors is False
-        arrival = Arrival(runtime, config, state, messages, raises=raises, last=last, threads=threads)
+        arrival = Arrival(
+            runtime, config, state, messages, raises=raises, last=last, threads=threads, declares=self._opener.declares
+        )
         return self._turns.visit(calls, arrival, sent=kind == "tool_calls")
 
     # ---- one call of it

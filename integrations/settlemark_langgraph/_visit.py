@@ -13,7 +13,6 @@ from typing import Any, cast
 from langchain_core.messages import ToolCall
 from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphInterrupt
-from langgraph.prebuilt.tool_node import ToolCallRequest
 
 from settlemark import Effect, Queued, SettlemarkError
 from settlemark.agents import Placed, words
@@ -56,9 +55,9 @@ class Visit:
         self._limit = arrival.limit
         self._lock = threading.Lock()
 
-    def begin(self, request: ToolCallRequest) -> SeatedCall:
-        """Return the seat of a request's call, when the visit has this call alone."""
-        seated = self.take(request.tool_call, request.runtime)
+    def begin(self, call: ToolCall, runtime: Any) -> SeatedCall:
+        """Return the seat of a call, when the visit has this call alone."""
+        seated = self.take(call, runtime)
         assert seated is not None, "the visit was made for this call"
         return seated
 

@@ -49,21 +49,23 @@ class Seat:
         "tickets", "turn",
     )  # fmt: skip
 
-    def __init__(
-        self, turn: Turn, number: int, declaration: Declaration, scopes: tuple[Scope, ...], *, held: bool
-    ) -> None:
+    def __init__(self, turn: Turn, number: int, declaration: Declaration, scopes: tuple[Scope, ...]) -> None:
         self.turn = turn
         self.number = number
-        self.declaration = declaration
-        self.scopes = scopes
-        self.held = held
-        self.gated = declaration.approve is not None
-        self.reads = declaration.kind is EffectClass.READ
+        self.held = False
+        self.set(declaration, scopes)
         self.effect: Effect | None = None
         self.state = SeatState.EXPECTED
         self.interruption: BaseException | None = None
         self.paths: list[list[Node]] = []
         self.tickets: list[Ticket] = []
+
+    def set(self, declaration: Declaration, scopes: tuple[Scope, ...]) -> None:
+        """Say which tool's call it is, and on which scopes."""
+        self.declaration = declaration
+        self.scopes = scopes
+        self.gated = declaration.approve is not None
+        self.reads = declaration.kind is EffectClass.READ
 
     @property
     def scope(self) -> Scope | None:
@@ -110,24 +112,48 @@ class Turn:
 
     def take(self, declaration: Declaration, *scopes: Scope, held: bool = False) -> Seat:
         """Return the next seat; calls take theirs in issuance order. `held` ones are so whatever they are declared."""
-        number = len(self._seats)
-        held = self._holds and (
-            held or declaration.held or (declaration.kind is not EffectClass.READ and self._behind_held(number, scopes))
-        )
-        seat = Seat(self, number, declaration, scopes, held=held)
+        seat = Seat(self, len(self._seats), declaration, scopes)
         self._seats.append(seat)
-        if held:
-            self._held.append(seat)
+        self._enter(seat, held=held)
+        return seat
+
+    def change(self, seat: Seat, declaration: Declaration, *scopes: Scope, held: bool = False) -> list[Ticket]:
+        """Give a call's place to another tool's, which will run in it; return the tickets of who waited for the first.
+
+        >>> from settlemark._model.declare import declare
+        >>> turn, look = Turn(), declare("look", "read")
+        >>> first, second = turn.take(look), turn.take(look)
+        >>> turn.change(first, declare("book", "opaque")), first.reads
+        ([], False)
+        """
+        number = (seat.number, "")
+        self._leave_index(seat)
+        if seat.gated and number in self._gates.items:
+            self._gates.discard(number)
+        if seat.held:
+            self._held.remove(seat)
+        else:
+            (self._reads if seat.reads else self._effects).discard(number)
+        seat.set(declaration, scopes)
+        self._enter(seat, held=held)
+        tickets, seat.tickets = seat.tickets, []
+        return tickets
+
+    def _enter(self, seat: Seat, *, held: bool) -> None:
+        number, scopes = seat.number, seat.scopes
+        held = held or seat.declaration.held or (not seat.reads and self._behind_held(number, scopes))
+        seat.held = self._holds and held
+        if seat.held:
+            insort(self._held, seat, key=lambda other: other.number)
             self._keep(seat, scopes)
-        for scope in scopes if seat.shown or not held else ():
+        for scope in scopes if seat.shown or not seat.held else ():
             path = self._index.enter(scope)
             self._index.add_position(path, _READS if seat.reads else _EFFECTS, (number, ""))
             seat.paths.append(path)
-        if not held:
+        if not seat.held:
             (self._reads if seat.reads else self._effects).add((number, ""))
         if seat.gated:
             self._gates.add((number, ""))
-        return seat
 
     def _behind_held(self, number: int, scopes: tuple[Scope, ...]) -> bool:
         if self.order == "none" or not self._held or self._held[0].number > number:

@@ -10,6 +10,7 @@ from settlemark._acts.effect import Effect
 from settlemark._attempt.turn import Seat
 from settlemark._model.declaration import Declaration
 from settlemark._model.effect_class import EffectClass
+from settlemark._protocol.holdings import Ticket
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,6 +73,22 @@ class PlacedCall:
     def tool(self) -> str:
         """The tool's name."""
         return self.declaration.tool
+
+    def change(self, made: Effect, *, held: bool) -> list[Ticket]:
+        """Let another tool have its place, which somebody put in its stead; return the tickets of who waited for it."""
+        self.declaration = made.declaration
+        return self.seat.turn.change(self.seat, made.declaration, *made.scopes, held=held)
+
+    def recall(self, known: Mapping[tuple[int, ...], Effect]) -> None:
+        """Take note of what it did before its turn was put aside: that is still told of, if it is undone."""
+        found = known.get(self.placed.path)
+        if found is not None and not self.effects:
+            self.effects.append(found)
+
+    def acts_by(self, found: Effect, effect: Effect) -> None:
+        """Take note of what acts for an effect of it, unless that was approved with other arguments."""
+        if found.path == effect.path:
+            self.effects[self.effects.index(effect)] = found
 
     @property
     def held(self) -> bool:

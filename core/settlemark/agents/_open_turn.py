@@ -31,6 +31,7 @@ from settlemark._model.disposition import ANSWERED_NO
 from settlemark._model.effect_class import EffectClass, Outcome
 from settlemark._model.guards import Order
 from settlemark._model.scope import Scope
+from settlemark._protocol.holdings import fire
 from settlemark._protocol.states import State
 from settlemark.agents._answers import Answers
 from settlemark.agents._call import Call, PlacedCall
@@ -112,7 +113,7 @@ class OpenTurn:
     @property
     def is_open(self) -> bool:
         """Whether its transaction has not come to its end."""
-        return self.attempt.txn is not None and not self.attempt.txn.finished
+        return (txn := self.attempt.txn) is not None and not txn.finished
 
     @property
     def suspended(self) -> bool:
@@ -137,8 +138,7 @@ class OpenTurn:
     @property
     def is_left(self) -> bool:
         """Whether it was put aside, and nobody has come back to it."""
-        txn = self.attempt.txn
-        return self.attempt.suspended and (txn is None or not txn.finished)
+        return self.attempt.suspended and (self.attempt.txn is None or not self.attempt.txn.finished)
 
     @property
     def abandoned(self) -> bool:
@@ -183,8 +183,7 @@ class OpenTurn:
         `given` are the arguments as the tool will get them, where the framework makes them of the recorded ones.
         """
         call_id = call_id or None  # some models give their calls none, some an empty one
-        if not self.undoes and declaration.kind is not EffectClass.READ:
-            declaration = Declaration(declaration.tool, EffectClass.OPAQUE, declaration.scope)
+        declaration = _as_settled(declaration, self.undoes)
         try:
             effect = self._filled(declaration, arguments, given, call_id)
         except ScopeError:
@@ -253,21 +252,26 @@ class OpenTurn:
         ask: Approver | None = None,
         remake: Remake | None = None,
         may_wait: bool = True,
+        declaration: Declaration | None = None,
     ) -> Program[Any]:
         """Run a call's effect when its place has come, and return the tool's result.
 
         Again with the same arguments: the recorded result, or another try under the same key if it
-        failed. With `may_wait=False`, or inside another's call, a held one returns a `Queued`. One
-        that is cancelled while it is held does not leave, unless it was leaving already. One that needs a
-        person's yes has it by then: `ask` asks, and `remake` returns what runs it with other arguments, and these as
-        the tool will get them.
+        failed. With `may_wait=False`, or inside another's call, a held one returns a `Queued`. One that is cancelled
+        while it is held does not leave, unless it was leaving already. One that needs a person's yes has it by then:
+        `ask` asks, and `remake` returns what runs it with other arguments, and these as the tool will get them. Another
+        tool's `declaration` says that this will run in its place.
 
         Raises:
             UsageError: bad arguments; nothing was run. Refused: it did not run, or was undone.
-            InDoubt: nobody can tell whether it happened. Else whatever the tool raised, also when the turn goes on
-            without it because somebody who was asked said so.
+            InDoubt: nobody can tell whether it happened. Else what the tool raised, also where a person goes on so.
         """
         self.refuse_late(call)
+        if declaration is not None and declaration != call.declaration:
+            made = self._filled(_as_settled(declaration, self.undoes), arguments, given, call.call_id)
+            with self._driver.kernel.local:
+                waiting = call.change(made, held=self.attempt.is_held(made.declaration))
+            fire(waiting)
         effect = self._effect(call, arguments, given)
         effect.run, effect.pack, effect.unpack, effect.rationale = run, pack, unpack, because
         effect.ask, effect.remake = ask, None if remake is None else partial(self._remade, call, remake)
@@ -280,8 +284,7 @@ class OpenTurn:
             if attempt.replay is not None and effect.outcome in _NEVER:
                 raise self._answers.why_not(effect)
             return found
-        if found.path == effect.path:  # else it was approved with other arguments
-            call.effects[call.effects.index(effect)] = found
+        call.acts_by(found, effect)
         if self.joined or not may_wait:
             return Queued(found)
         if attempt.replay is None and not self.settled:
@@ -327,9 +330,7 @@ class OpenTurn:
 
     def absent(self, call: PlacedCall) -> None:
         """Say that a call will not come: it was answered elsewhere, or was over in an earlier process."""
-        known = self.attempt.effects.get(call.placed.path)
-        if known is not None and not call.effects:
-            call.effects.append(known)  # done before the turn was put aside: still told of, if it is undone
+        call.recall(self.attempt.effects)
         self._end.absent(call)
 
     def finish(self, call: PlacedCall) -> Program[None]:
@@ -385,6 +386,13 @@ class OpenTurn:
 def _given_up(effect: Effect) -> bool:
     """Whether an effect was dropped, and not because a person said no or gave it other arguments."""
     return effect.outcome is Outcome.DROPPED and effect.disposition not in ANSWERED_NO
+
+
+def _as_settled(known: Declaration, undoes: bool) -> Declaration:
+    """Return what counts of a declaration; where nothing is undone that is whether it reads."""
+    if undoes or known.kind is EffectClass.READ:
+        return known
+    return Declaration(known.tool, EffectClass.OPAQUE, known.scope)
 
 
 _NEVER = (Outcome.FAILED, Outcome.DROPPED, Outcome.UNKNOWN, Outcome.UNDONE)
