@@ -14,9 +14,9 @@ from autogen_core import FunctionCall
 from autogen_core.models import LLMMessage
 from autogen_core.tools import ToolResult, ToolSchema, Workbench
 
-from settlemark import Declaration, EffectClass, Settlement, UsageError
+from settlemark import Declaration, EffectClass, Settlement, UsageError, current_call
 from settlemark.agents import AgentRun, AgentTurn, Call, Declarations, Declared, Work, not_taken, open_questions
-from settlemark.hosting import Approver, run_async
+from settlemark.hosting import Approver, host_of, run_async
 from settlemark_autogen._asking import Desk, Waits
 from settlemark_autogen._calling import Calling
 from settlemark_autogen._identity import acting_agent
@@ -97,6 +97,32 @@ class Calls:
             return []
         return await self.desk.answered(messages, self.job.name, acting_agent(self._agent))
 
+    def refuse_to_ask_within(self) -> None:
+        """Return when no question is to be handed off from within the call of another agent.
+
+        That agent would take the handing off for the call's answer, settle, and lose what waits.
+
+        Raises:
+            UsageError: one is; nothing was run.
+        """
+        if self._ask is not self.desk or current_call() is None:
+            return
+        known = host_of(self.settlement).tools.known
+        gated = [name for name in self._arguments if (found := known(name)) is not None and found.approve is not None]
+        if gated:
+            raise UsageError(
+                f'{", ".join(gated)} needs a person\'s yes, and approver="handoff" cannot ask for it here, in an agent'
+                " that another agent's tool runs: nothing was run. Give Settlement(approver=function), which is asked"
+                " at once, or make it a participant of a team, which can hand off"
+            )
+
+    def _refuse_alone(self, turn: AgentTurn) -> None:
+        try:
+            self.refuse_to_ask_within()
+        except UsageError:
+            turn.absent(0)
+            raise
+
     def learn(self, schemas: Sequence[ToolSchema]) -> None:
         """Record the available tools."""
         tools = tools_of(self.workbench)
@@ -158,6 +184,8 @@ class Calls:
             remake=partial(self._remade, calling),
         )
         try:
+            if turn.alone:
+                self._refuse_alone(turn)
             return calling.told(await run_async(program))
         except Exception as error:
             return calling.refused(error)

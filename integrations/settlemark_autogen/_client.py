@@ -12,7 +12,7 @@ from autogen_core.tools import Tool, ToolSchema
 from pydantic import BaseModel
 
 from settlemark import Settlement, UsageError
-from settlemark.agents import AgentRun, Declarations, Declared, refuse_bad_options
+from settlemark.agents import AgentRun, Declarations, Declared, keep_answered, refuse_bad_options
 from settlemark_autogen._alone import Alone, Ask, handed
 from settlemark_autogen._calls import Calls
 from settlemark_autogen._config import ClientConfig, plain_effects, settlement_of_process
@@ -137,6 +137,9 @@ class SettledChatCompletionClient(WrappedClient, Component[ClientConfig]):
         owned = owners(tools)
         ours = {id(calls): calls for calls in owned.values() if calls is not None}
         self._refuse_strangers(ours.values())
+        keep_answered(self.settlement, answered_in(messages))
+        for calls in ours.values():
+            calls.refuse_to_ask_within()
         if not ours and (owned or self._alone.has_any):
             async for answer in self._alone.answers(ask, messages, tools, choice, acting_agent(self._agent)):
                 yield answer

@@ -24,10 +24,10 @@ def arguments_of(call: FunctionCall) -> Any:
         return NO_JSON
 
 
-def answered_in(messages: Sequence[LLMMessage]) -> set[str]:
-    """Return the ids of the calls whose answers are in a model's messages."""
+def answered_in(messages: Sequence[LLMMessage]) -> tuple[str, ...]:
+    """Return the ids of the calls whose answers are in a model's messages, as often as they were answered."""
     shown = (message.content for message in messages if isinstance(message, FunctionExecutionResultMessage))
-    return {result.call_id for results in shown for result in results}
+    return tuple(result.call_id for results in shown for result in results)
 
 
 __all__ = ["NO_JSON", "answered_in", "arguments_of"]

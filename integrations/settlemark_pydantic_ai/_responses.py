@@ -39,10 +39,11 @@ def ids_of(response: ModelResponse) -> Sequence[str]:
     return tuple(part.tool_call_id for part in response.tool_calls)
 
 
-def answered_in(messages: Sequence[ModelMessage]) -> set[str]:
-    """Return the ids of the calls whose answers are in these messages."""
+def answered_in(messages: Sequence[ModelMessage]) -> tuple[str, ...]:
+    """Return the ids of the calls whose answers are in these messages, as often as they were answered."""
     requests = (message for message in messages if isinstance(message, ModelRequest))
-    return {part.tool_call_id for request in requests for part in request.parts if isinstance(part, ToolReturnPart)}
+    parts = (part for request in requests for part in request.parts)
+    return tuple(part.tool_call_id for part in parts if isinstance(part, ToolReturnPart))
 
 
 def answers_in(parts: Sequence[ModelRequestPart]) -> Results:

@@ -198,6 +198,7 @@ class _OneRun(AbstractCapability[Any]):
     async def before_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
+        self._turns.keep(request_context.messages)
         told = self._turns.corrections()
         if told:
             _correct(ctx.messages, told)

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from pydantic_ai import ApprovalRequired, RunContext, ToolFailed
 from pydantic_ai.messages import (
+    ModelMessage,
     ModelRequest,
     ModelResponse,
     ToolCallPart,
@@ -19,7 +20,7 @@ from pydantic_ai.tools import ToolApproved, ToolDenied
 from pydantic_ai.toolsets import ToolsetTool
 
 from settlemark import Queued, UsageError
-from settlemark.agents import TOLD, Call, Work, too_late, words
+from settlemark.agents import TOLD, Call, Work, keep_answered, too_late, words
 from settlemark.hosting import Program, end_async, run_async
 from settlemark_pydantic_ai._functions import arguments_of, function_of, is_threaded
 from settlemark_pydantic_ai._jobs import Jobs, Seated
@@ -355,6 +356,10 @@ class Turns:
         for task in tasks:
             task.cancel()
         return turn.settling.abandon(error), cast("Collection[asyncio.Task[Any]]", tasks)
+
+    def keep(self, messages: Sequence[ModelMessage]) -> None:
+        """Say before a request to the model which calls it has the answers of: what they did stands."""
+        keep_answered(self._jobs.settlement, answered_in(messages))
 
     def corrections(self) -> dict[str, str]:
         """Return corrections for the model, of calls whose answers have changed, by their ids."""

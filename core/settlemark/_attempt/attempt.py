@@ -21,6 +21,7 @@ from settlemark._model.declaration import Declaration
 from settlemark._model.disposition import NOTHING, Disposition
 from settlemark._model.effect_class import EffectClass, Outcome
 from settlemark._model.identity import Numbering, Path, fits, key_of, step_of, text_of
+from settlemark._model.made import made_by
 from settlemark._model.scope import Scope
 from settlemark._observe.events import Began
 from settlemark._observe.logs import about
@@ -263,6 +264,11 @@ class Attempt:
     def as_acted(self) -> list[Effect]:
         """Return its effects in the order in which they acted: as issued, those of an earlier entering first."""
         return sorted(self.in_order(), key=lambda effect: effect.came)
+
+    def made_by(self, effect: Effect) -> list[Effect]:
+        """Return the effects of the calls that a call made, in issuance order."""
+        kinds = {path: made.declaration.kind for path, made in self.effects.items()}
+        return [self.effects[path] for path in made_by(effect.path, kinds)]
 
     def leaving(self) -> list[Effect]:
         """Return its held effects in the order in which they leave: what cannot be undone last, else as issued.

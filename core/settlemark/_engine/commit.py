@@ -107,6 +107,7 @@ class Settling:
         try:
             if not sealed:
                 yield from self._orphans.take_back_orphans(attempt)
+                yield from self._orphans.ask_about_kept(attempt)
             yield from self._decide(attempt, txn, sealed=sealed)
         except (StateError, GeneratorExit):
             raise  # committed, or being committed, by somebody else: nothing moves

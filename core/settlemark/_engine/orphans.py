@@ -57,6 +57,16 @@ class Orphans:
                 yield from self._undo_orphan(attempt, txn, effect)
             attempt.expected.paths.discard(effect.path)
 
+    def ask_about_kept(self, attempt: Attempt) -> Program[None]:
+        """Ask what became of calls that an ended process made, and that stand although nobody makes them again.
+
+        Their answers were given before that process died: what their counterparty does not know of stays in doubt.
+        """
+        for effect in attempt.in_order():
+            kept = effect.came < attempt.again and effect.tag is None and not effect.held
+            if kept and effect.outcome is Outcome.UNKNOWN and effect.declaration.probe is not None:
+                yield from self._taking_back.find_out(attempt, effect)
+
     def _refuse_built_upon(self, attempt: Attempt, txn: Txn, orphans: list[Effect]) -> Program[None]:
         """Return when effects can be taken back by themselves, without what read them, or acted behind them.
 

@@ -101,6 +101,7 @@ class Answers:
             held=effect.held,
             tag=effect.tag,
             note=effect.disposed.told,
+            made=(made.outcome for made in self._attempt.made_by(effect)),
         )
 
     def correction(self, call: PlacedCall) -> str | None:

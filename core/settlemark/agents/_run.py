@@ -182,7 +182,7 @@ class AgentRun:
             self._kept[name] = value
 
     def _record(self, name: str, value: Any) -> Program[None]:
-        result = declare("settlemark.result", "idempotent", scope="result:/{run}/{name}")
+        result = declare("settlemark.result", "reversible", scope="result:/{run}/{name}", undo=_forget)
         named = {"run": self.name, "name": name or "run"}
         turn = yield from open_turn(self.settlement, self._result_of(name), run=self.name)
         call = turn.place(result, named)
@@ -220,6 +220,10 @@ class AgentRun:
 
     def _recall(self) -> Program[Recalled]:
         return recall(self.settlement, self.name, self._names.has, answered=(), wait=self.patience)
+
+
+def _forget() -> None:
+    """Forget a result whose part of the job was undone: nothing is to be done for that, it is no result any more."""
 
 
 def refuse_bad_options(

@@ -10,6 +10,7 @@ from settlemark._api.settlement import Settlement, host_of
 from settlemark._edges.text import KEY, wrong_with
 from settlemark._model import json_text
 from settlemark._model.effect_class import Outcome
+from settlemark._model.made import made_by
 from settlemark._protocol.states import FINISHED, State
 from settlemark.agents._words import became
 from settlemark.ledger._contract import Book, RecordedEffect, RecordedTransaction
@@ -67,7 +68,17 @@ def _since(effect: RecordedEffect, recorded: RecordedTransaction) -> Since:
         because = effect.disposed.told or effect.error or "it failed"  # of others it left, or was undone by an operator
     if effect.outcome is Outcome.CONFIRMED and effect.tag is None:
         return Since(row.tool, left=True, result=json_text.decode(effect.result)) if row.held else Since(row.tool)
-    told = became(row.tool, effect.outcome, because=because, held=row.held, tag=effect.tag, note=effect.disposed.told)
+    outcomes = {made.row.decision: made.outcome for made in recorded.effects}
+    kinds = {made.row.decision: made.row.kind for made in recorded.effects}
+    told = became(
+        row.tool,
+        effect.outcome,
+        because=because,
+        held=row.held,
+        tag=effect.tag,
+        note=effect.disposed.told,
+        made=[outcomes[path] for path in made_by(row.decision, kinds)],
+    )
     return Since(row.tool, told)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from settlemark._edges.errors import InDoubt, KeyConflict, PartialCommit, Refused, UsageError
 from settlemark._edges.wording import in_words, is_a, kind_of, message_of
 from settlemark._model.effect_class import Outcome
+from settlemark._model.made import is_gone
 from settlemark._protocol.states import Tag
 from settlemark.ledger._contract import HAPPENED
 
@@ -61,10 +62,27 @@ def not_taken(tool: str, arguments: Mapping[str, Any], *wrong: str) -> UsageErro
     return UsageError(f"{tool} does not take {dict(arguments)!r}{why}; nothing was run", tool=tool)
 
 
-def became(tool: str, outcome: Outcome, *, because: str, held: bool, tag: Tag | None, note: str | None) -> str | None:
-    """Return in words what became of a call that was answered before its transaction was undone, or None."""
+def became(
+    tool: str,
+    outcome: Outcome,
+    *,
+    because: str,
+    held: bool,
+    tag: Tag | None,
+    note: str | None,
+    made: Iterable[Outcome] = (),
+) -> str | None:
+    """Return in words what became of a call that was answered before its transaction was undone, or None.
+
+    `made` are the outcomes of the calls that it made: those of an agent that it ran, say.
+    """
     if outcome is Outcome.UNDONE and tag is Tag.CLEAN:
         return f"undone: {tool} had succeeded, and was undone because {because}"
+    if tag is Tag.UNRESOLVED and is_gone(made):
+        return (
+            f"undone: what {tool} had done by calls of its own was undone because {because}; what else it did, if"
+            " anything, stays: settlement.residue()"
+        )
     if outcome in HAPPENED or tag is Tag.UNRESOLVED:
         more = f" ({note})" if note else ""
         return (

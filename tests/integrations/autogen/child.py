@@ -19,6 +19,7 @@ from pathlib import Path
 
 from autogen_agentchat.agents import AssistantAgent
 from autogen_agentchat.teams import DiGraphBuilder, GraphFlow
+from autogen_agentchat.tools import AgentTool
 from tests.integrations.autogen.world import Scripted, turn
 from tests.integrations.langgraph.death.office import Office
 
@@ -33,6 +34,17 @@ PLAN = {
 }
 DONE = ["book Ada", "mail ada", "rent X", "mail garage", "book Bee", "mail bee"]
 PATIENCE = 60.0
+WITHIN = [
+    turn(("book", {"what": "Ada"}), ids=["a"]),
+    turn(("rent", {"what": "X"}), ("mail", {"what": "ada"}), ids=["b", "c"]),
+    turn(("book", {"what": "Bee"}), ("mail", {"what": "bee"}), ids=["b", "d"]),
+]
+"""What an agent does that another's tool runs, a turn each; a model may use an id again."""
+DONE_WITHIN = ["book Ada", "rent X", "book Bee", "mail ada", "mail bee"]
+POINTS_WITHIN = [
+    *(f"request {number} is {what}" for number in range(len(WITHIN) + 1) for what in ("made", "kept")),
+    *(f"{when} {what}" for what in DONE_WITHIN for when in ("before", "after")),
+]
 POINTS = ["renter is asked", "clerk is asked", *(f"{when} {what}" for what in DONE for when in ("before", "after"))]
 
 
@@ -148,12 +160,61 @@ async def keep(kept, played, workbenches):
     fresh.rename(kept)
 
 
-def played(folder, at, *, settled, keeps):
+class Kept(Scripted):
+    """A model of an agent whose state is kept at each request."""
+
+    def __init__(self, folder, points):
+        super().__init__(*WITHIN, final="all is done")
+        self.agent = None
+        self._kept = folder / "within.json"
+        self._points = points
+
+    async def create(self, messages, **options):
+        number = sum(message.type == "AssistantMessage" for message in messages)
+        self._points.pass_by(f"request {number} is made")
+        self._kept.write_text(json.dumps(await self.agent.save_state()))
+        self._points.pass_by(f"request {number} is kept")
+        return await super().create(messages, **options)
+
+    async def load(self):
+        if self._kept.exists():
+            await self.agent.load_state(json.loads(self._kept.read_text()))
+
+
+async def play_within(folder, points, settlement, *, deep):
+    """Have an agent run by another's tool, or by that of a third, and go on where its kept state is."""
+
+    def agent(name, model, own, run=None):
+        if settlement is None:
+            return AssistantAgent(name, model, tools=own, max_tool_iterations=9, description=name)
+        client = SettledChatCompletionClient(model, settlement)
+        # What an agent's tools did is not done again: it may be run again itself.
+        again = {"kind": "idempotent", "scope": "task:/{task}"}
+        effects = {tool.name: again for tool in own if isinstance(tool, AgentTool)}
+        workbench = SettledWorkbench(own, settlement, run=run, effects=effects)
+        return AssistantAgent(name, client, workbench=workbench, max_tool_iterations=9, description=name)
+
+    model = Kept(folder, points)
+    played = model.agent = agent("within", model, tools(Office(folder / "office.jsonl"), points), "within")
+    await model.load()
+    for number in range(deep):
+        asks = Scripted(turn((played.name, {"task": "it"})), final="done")
+        played = agent(f"manager_{number}", asks, [AgentTool(agent=played)], f"trip-{number}")
+    result = await played.run(task="go")
+    return result.messages[-1].content
+
+
+def played(folder, at, *, settled, keeps, deep=0):
     """Play the job, or go on with it, and return what can be told of it."""
     points = Points(at)
     opened = Settlement(f"sqlite:///{folder / 'ledger.db'}") if settled else nullcontext()
     with opened as settlement:
-        stopped = asyncio.run(play(folder, points, settlement, keeps=keeps))
+        job = (
+            play_within(folder, points, settlement, deep=deep)
+            if deep
+            else play(folder, points, settlement, keeps=keeps)
+        )
+        stopped = asyncio.run(job)
         left = [] if settlement is None else [*settlement.residue(), *settlement.in_doubt()]
     return {"stopped": stopped, "left": [f"{one.tool} on {one.scope}" for one in left]}
 
@@ -170,9 +231,9 @@ class Nursery:
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
 
-    def play(self, folder, *, at=None, settled, keeps):
+    def play(self, folder, *, at=None, settled, keeps=True, deep=0):
         """Return how a process ended; one that fails or hangs is an error here."""
-        asked = {"folder": str(folder), "at": at, "settled": settled, "keeps": keeps}
+        asked = {"folder": str(folder), "at": at, "settled": settled, "keeps": keeps, "deep": deep}
         self._process.stdin.write(json.dumps(asked) + "\n")
         self._process.stdin.flush()
         ended = json.loads(self._process.stdout.readline())

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from tests.integrations.autogen.child import DONE, POINTS, Nursery
+from tests.integrations.autogen.child import DONE, DONE_WITHIN, POINTS, POINTS_WITHIN, Nursery
 from tests.integrations.langgraph.death.office import Office
 from tests.servers import _roomy_memory
 
@@ -50,6 +50,22 @@ def test_wherever_the_process_dies_each_agents_effects_happen_once_and_in_order(
     assert {at: log for at, (log, _) in found.items() if [e for e in log if "again" not in e] != DONE} == {}
     assert {at: left for at, (_, left) in found.items() if left} == {}
     record_property("explored_deaths of a graph of AutoGen agents", len(POINTS))
+
+
+@pytest.mark.parametrize("deep", [1, 2])
+def test_wherever_the_process_dies_in_an_agent_that_anothers_tool_runs_its_effects_happen_once(nursery, folder, deep):
+    found = {}
+    for at in POINTS_WITHIN:
+        case = folder / at.replace(" ", "-")
+        case.mkdir()
+        assert nursery.play(case, at=at, settled=True, deep=deep)["killed"], f"{at} was not come by"
+        (told,) = nursery.play(case, settled=True, deep=deep)["told"]
+        log = [f"{entry['verb']} {entry['what']}" for entry in Office(case / "office.jsonl").log()]
+        found[at] = [entry for entry in log if "again" not in entry], told["left"]
+
+    assert {at: log for at, (log, _) in found.items() if sorted(log) != sorted(DONE_WITHIN)} == {}
+    assert {at: log for at, (log, _) in found.items() if log[-2:] != DONE_WITHIN[-2:]} == {}
+    assert {at: left for at, (_, left) in found.items() if left} == {}
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from autogen_agentchat.agents import AssistantAgent
 from autogen_agentchat.base import Handoff
 from autogen_agentchat.conditions import MaxMessageTermination
 from autogen_agentchat.teams import DiGraphBuilder, GraphFlow, RoundRobinGroupChat, SelectorGroupChat, Swarm
+from autogen_agentchat.tools import AgentTool
 from tests.integrations.autogen.world import Scripted, agent, answers, told, trip, turn
 
 from settlemark import effect
@@ -232,3 +233,30 @@ async def test_a_job_begun_again_without_its_state_does_nothing_twice_and_says_w
     assert world.log == ["book Ada", "mail a", "rent X"]
     assert same == [(False, "mail done"), (False, "book done")]
     assert more == [(False, "book done"), (False, "rent done")]
+
+
+@pytest.mark.parametrize("both", [True, False], ids=["client and workbench", "workbench alone"])
+async def test_an_agent_that_anothers_tool_runs_cannot_hand_a_question_off_and_says_so_before_it_acts(
+    world, settlement, both
+):
+    """The outer agent would take the handing off for an answer, and what waits would be lost."""
+
+    @effect("irreversible", scope="money:/{amount}", approve=True)
+    def pay(amount: int) -> str:
+        """Pay."""
+        world.act(f"pay {amount}")
+        return "paid"
+
+    model = Scripted(turn(("book", {"hotel": "Ada"})), turn(("pay", {"amount": 800})))
+    workbench = SettledWorkbench([*trip(world), pay], settlement, run="trip-42", approver="handoff")
+    client = SettledChatCompletionClient(model, settlement) if both else model
+    inner = AssistantAgent("inner", client, workbench=workbench, handoffs=["boss"], max_tool_iterations=4)
+    outer = agent(
+        Scripted(turn(("inner", {"task": "pay"}))), [AgentTool(agent=inner)], settlement, max_tool_iterations=3
+    )
+
+    result = await outer.run(task="go")
+
+    assert (world.log, workbench.questions) == ([], [])
+    told = answers(result) if both else model.requests
+    assert "cannot ask for it here" in str(told)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from settlemark._acts.current import CurrentCall
 from settlemark._acts.effect import Effect
@@ -11,7 +11,10 @@ from settlemark._acts.requests import Act, Sleep
 from settlemark._edges.wording import in_words
 from settlemark._model.disposition import Disposed
 from settlemark._model.effect_class import UNKNOWN, EffectClass, Outcome
+from settlemark._model.made import is_gone
 from settlemark._protocol.states import Tag
+
+_MOST_TOLD = 3
 
 
 def undo(
@@ -22,11 +25,12 @@ def undo(
     ours: Callable[[], Program[None]],
     *,
     came: Callable[[], Program[bool]] | None = None,
+    made: Callable[[], Sequence[Effect]] = tuple,
 ) -> Program[bool]:
     """Undo one executed effect as far as possible; return True when nothing of the effect stays.
 
     Sets `effect.outcome`, `tag` and `disposed`. `came` is called when an effect in doubt turns out to have happened,
-    before the undo. A handler's failure is recorded, not raised.
+    before the undo. A handler's failure is recorded, not raised. `made` returns the effects of the calls that it made.
 
     Raises:
         BaseException: only the exception of `ours`, before a try: another worker has taken the undo over.
@@ -49,7 +53,8 @@ def undo(
     handler = declaration.undo
     if handler is None or "undo" in effect.withheld:
         joined = ": " if "undo" in effect.withheld else ", and "
-        effect.tag, effect.disposed = Tag.UNRESOLVED, Disposed(note=f"it happened{joined}{no_undo(effect)}")
+        effect.tag = Tag.UNRESOLVED
+        effect.disposed = Disposed(note=_undone_within(made()) or f"it happened{joined}{no_undo(effect)}")
         return False
     failures = 0
     while True:
@@ -73,6 +78,19 @@ def undo(
             return True
         effect.tag, effect.disposed = Tag.UNRESOLVED, Disposed(note=f"undone, but a cost stays: {declaration.cost}")
         return False
+
+
+def _undone_within(made: Sequence[Effect]) -> str | None:
+    """Return in words that what a call had done by calls of its own is undone, or None: it made none, or some stays."""
+    if not is_gone(effect.outcome for effect in made):
+        return None
+    undone = [effect for effect in made if effect.outcome is Outcome.UNDONE]
+    what = ", ".join(f"{effect.declaration.tool} on {effect.scope_text}" for effect in undone[:_MOST_TOLD])
+    more = f" and {len(undone) - _MOST_TOLD} more" if len(undone) > _MOST_TOLD else ""
+    said = f" ({what}{more})" if undone else ""
+    return (
+        f"what it did by calls of its own is undone{said}; what else it did, if anything, is not known, and has no undo"
+    )
 
 
 def no_undo(effect: Effect) -> str:

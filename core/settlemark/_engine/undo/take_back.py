@@ -125,10 +125,18 @@ class TakingBack:
             self._probing,
             partial(self._kernel.still_ours, attempt.live),
             came=lambda: self._note_come(attempt, effect),
+            made=partial(attempt.made_by, effect),
         )
         if self._kernel.telling.observer is not None:
             undoing = self._kernel.telling.observed(attempt, effect, "undo", current, undoing)
         return (yield from undoing)
+
+    def find_out(self, attempt: Attempt, effect: Effect) -> Program[None]:
+        """Ask once what became of an effect in doubt; one that turns out to have happened is confirmed, on disk."""
+        found = yield from self._probing.ask(effect, current_of(attempt, effect), None, final=False)
+        if found is not UNKNOWN and found is not None:
+            effect.confirm(found)
+            yield from self._note_come(attempt, effect)
 
     def _has_come(self, attempt: Attempt, effect: Effect, current: CurrentCall) -> Program[bool]:
         """Return whether it is known what became of what a silent worker was sending: nothing more of it is to come."""
