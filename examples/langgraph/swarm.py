@@ -39,7 +39,7 @@ def book(name: str) -> str:
 
 
 @tool
-@effect("reversible", scope="mailbox:/{to}", undo=lambda to: None)
+@effect("read", scope="mailbox:/{to}")
 def check_address(to: str) -> str:
     """Have the mail server check an address."""
     if "@" not in to:
@@ -77,7 +77,9 @@ def main() -> None:
                 ("check_address", {"to": address}),
                 ("transfer_to_bob", {}),
             ]
-            settled = [SettlementMiddleware(settlement, effects={"transfer_to_bob": "read"})]
+            # A handoff has its agent's name, and changes nothing in the world.
+            effects = {"transfer_to_bob": "read"}  # settlemark: ignore[SM401]
+            settled = [SettlementMiddleware(settlement, effects=effects)]
             to_bob = create_handoff_tool(agent_name="bob")
             alice = create_agent(says(*turn), [book, check_address, mail, to_bob], name="alice", middleware=settled)
             bob = create_agent(Scripted(messages=iter([AIMessage("done")])), [mail], name="bob", middleware=settled)

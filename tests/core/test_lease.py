@@ -528,6 +528,7 @@ READ_BY = {
     "ledger/_limits.py": "how long a store is waited for: one's own clock",
     "ledger/_replica/batch.py": "how long a store is waited for: one's own clock",
     "ledger/_replica/group_commit.py": "how long a store is waited for: one's own clock",
+    "_runtime/apart.py": "how long the end of a process waits for programs: one's own clock",
     "_api/checked.py": "tells a person what to give",
     "_api/settings.py": "defaults to be injected",
     "_edges/shield.py": "deadlines: one's own clock",

@@ -11,7 +11,7 @@ from tests.rooms.api import in_the_way
 from tests.rooms.model import Guards
 from tests.rooms.protocol import Mode
 from tests.rooms.replica import image, load
-from tests.rooms.runtime import _do_sync
+from tests.rooms.runtime import carry_out
 
 from settlemark import Scope, State, Transaction, UsageError, WaitTimeout, effect
 from settlemark.hosting import Reason, Wait, host_of, run_sync
@@ -399,7 +399,7 @@ def in_time(clock, program):
             answer = request.ticket.fired
             continue
         try:
-            answer = _do_sync(request)
+            answer = carry_out(request)
         except Exception as error:
             failure = error
 

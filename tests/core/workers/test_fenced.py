@@ -173,14 +173,14 @@ def play(shared_url, office, monkeypatch):
                     standing.append(True)
                     others.append(stands_still(worker))
 
-        carried_out = sync._do_sync
-        monkeypatch.setattr(sync, "_do_sync", carry_out)
+        carried_out = sync.carry_out
+        monkeypatch.setattr(sync, "carry_out", carry_out)
         told = "done"
         try:
             do(worker, *office.tools())
         except (SettlemarkError, Failed) as error:
             told = type(error).__name__
-        monkeypatch.setattr(sync, "_do_sync", carried_out)
+        monkeypatch.setattr(sync, "carry_out", carried_out)
         return told, others, asked
 
     yield run

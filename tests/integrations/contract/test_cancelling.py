@@ -18,7 +18,7 @@ class Desk:
     """Tools of which one, `book slow`, tarries: before it acts or after it has."""
 
     def __init__(self, world, sort, tarries):
-        self.begun, self.mailed, self.let_go, self.ended = (threading.Event() for _ in range(4))
+        self.begun, self.booked, self.mailed, self.let_go, self.ended = (threading.Event() for _ in range(5))
         self._world = world
         self._tarries = tarries
 
@@ -49,9 +49,15 @@ class Desk:
             effect("irreversible", scope="mail:/{what}")(mail),
         ]
 
+    def _booked(self, what):
+        number = self._world.act(f"book {what}")
+        if what == "Ada":
+            self.booked.set()
+        return f"number {number}"
+
     def _book(self, what):
         if what != "slow":
-            return f"number {self._world.act(f'book {what}')}"
+            return self._booked(what)
         try:
             number = self._world.act("book slow") if self._tarries == "after" else None
             self.begun.set()
@@ -62,7 +68,7 @@ class Desk:
 
     async def _book_async(self, what):
         if what != "slow":
-            return f"number {self._world.act(f'book {what}')}"
+            return self._booked(what)
         try:
             number = self._world.act("book slow") if self._tarries == "after" else None
             self.begun.set()
@@ -73,10 +79,11 @@ class Desk:
 
 
 def cancelled(driver, desk, settlement):
-    """Cancel the job while the slow tool is at it, then let that go on; with stock the mail has left by then."""
+    """Cancel the job while the slow tool is at it, then let that go on; with stock all others have acted by then."""
 
     def here():
-        return desk.begun.wait(PATIENCE) and (settlement is not None or desk.mailed.wait(PATIENCE))
+        seen = (desk.begun,) if settlement is not None else (desk.begun, desk.booked, desk.mailed)
+        return all(event.wait(PATIENCE) for event in seen)
 
     async def cancel():
         task = asyncio.create_task(driver.arun(desk.tools, SCRIPT, settlement=settlement, run="cancelled"))
