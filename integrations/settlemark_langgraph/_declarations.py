@@ -39,6 +39,16 @@ class NodeDeclarations:
                 self._declarations.learn(name, function, declared_on=places, arguments=tuple(tool.args))
                 self._tools[name] = tool
 
+    def learn_all(self, tools: Mapping[str, BaseTool]) -> None:
+        """Take in all tools of an agent.
+
+        Raises:
+            DeclarationError: `effects=` has the name of one mistyped; nothing was run.
+        """
+        if not tools.keys() <= self._tools.keys():
+            self._declarations.refuse_typos(tools, "this agent")
+        self.learn(tools)
+
     def tool(self, name: str) -> BaseTool | None:
         """Return the tool of this name, if there is one."""
         return self._tools.get(name)

@@ -27,6 +27,7 @@ from pydantic import ValidationError
 from settlemark import Gate
 from settlemark.agents import not_taken
 from settlemark.hosting import in_words
+from settlemark_langgraph._answers import as_answer
 from settlemark_langgraph._arguments import as_given
 from settlemark_langgraph._supersteps.superstep import begun_with_an_answer
 
@@ -90,7 +91,7 @@ def ask(gate: Gate, config: RunnableConfig) -> Any:
 
 def _within(config: RunnableConfig, gate: Gate) -> Any:
     with set_config_context(config) as context:
-        return context.run(interrupt, gate.shown())
+        return as_answer(context.run(interrupt, gate.shown()), gate.tool)
 
 
 def own_questions(config: RunnableConfig, known: int | None) -> tuple[RunnableConfig, int | None]:

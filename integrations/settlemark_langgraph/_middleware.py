@@ -106,7 +106,7 @@ class SettlementMiddleware(AgentMiddleware[Any, Any, Any]):
 
     def _visit(self, request: ToolCallRequest, last: bool, *, threads: bool) -> Program[Visit]:
         runtime = request.runtime
-        self._opener.declarations.learn({tool.name: real_tool(tool) for tool in runtime.tools})
+        self._opener.declarations.learn_all({tool.name: real_tool(tool) for tool in runtime.tools})
         messages = messages_in(request.state)
         arrival = Arrival(
             runtime,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import get_args
+from typing import Self, get_args
 
 from langchain_core.messages import ToolCall
 from langchain_core.tools import BaseTool
@@ -88,6 +88,10 @@ class Opener:
         self.declarations = NodeDeclarations(settlement, tools, effects or {}, settles=settles)
         self._options = options
         self._may_touch = (options.may_touch,) if isinstance(options.may_touch, str) else tuple(options.may_touch)
+
+    def __deepcopy__(self, _: object) -> Self:
+        """Return it: a copy of a node or an agent has its turns with the first, in the same settlement."""
+        return self
 
     def open(
         self,

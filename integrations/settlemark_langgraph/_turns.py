@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 from langchain_core.messages import ToolCall
 
@@ -34,6 +34,10 @@ class Turns:
         self._unattended: set[asyncio.Task[Any]] = set()
         self._shared: dict[str, SharedTurn] = {}
         self._lock = threading.Lock()
+
+    def __deepcopy__(self, _: object) -> Self:
+        """Return it: a copy of a node or an agent has its turns with the first, in the same settlement."""
+        return self
 
     def visit(self, calls: Sequence[ToolCall], arrival: Arrival, *, sent: bool) -> Program[Visit]:
         """Return what one run of a node has of its turn; `sent` says that these calls are not the whole of it."""

@@ -573,6 +573,10 @@ class Settlement(Operators, Records):
         """Do as `close`, for an event loop; work under way in that loop goes on meanwhile."""
         await in_thread(self._host.close)
 
+    def __deepcopy__(self, _: object) -> Self:
+        """Return it: a copy of what settles with it settles with the same."""
+        return self
+
     def __enter__(self) -> Self:
         return self
 

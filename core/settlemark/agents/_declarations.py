@@ -6,6 +6,7 @@ import re
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import Any
 
 from settlemark._api.settlement import Settlement, host_of
@@ -21,6 +22,8 @@ _ACTS = re.compile(
     r"(?:^|_)(send|mail|email|pay|charge|refund|transfer|delete|remove|drop|publish|post|book|cancel|buy|order|submit)"
     r"(?:_|$)"
 )
+
+_ALIKE = 0.75
 
 
 class Declarations:
@@ -105,6 +108,30 @@ class Declarations:
             self._host.tools.adopt(replace(found, tool=name))
         elif function is not None and self._settles:
             self._host.tools.know(name, function)  # it may be held, behind a gate
+
+    def refuse_typos(self, names: Collection[str], owner: str) -> None:
+        """Return when `effects=` names none of these tools wrongly; a name of a tool that is elsewhere is told once.
+
+        Raises:
+            DeclarationError: a name is almost that of a tool which `effects=` does not name; nothing was run.
+
+        >>> Declarations(Settlement("memory:"), {"serch": "read"}).refuse_typos(["search"], "this agent")
+        Traceback (most recent call last):
+        settlemark...DeclarationError: effects= names 'serch', which is no tool of this agent: is 'search' meant? ...
+        """
+        unnamed = [name for name in names if name not in self._effects]
+        for name in self._effects.keys() - set(names):
+            close = get_close_matches(name, unnamed, 1, _ALIKE)
+            if close:
+                raise DeclarationError(
+                    f"effects= names {name!r}, which is no tool of {owner}: is {close[0]!r} meant? its tools:"
+                    f" {', '.join(names)}; nothing was run",
+                    tool=name,
+                )
+            self._host.tell_once(
+                f"effects of {name}",
+                f"effects= names {name!r}, which is no tool of {owner}; its tools: {', '.join(names)}",
+            )
 
     def of(self, name: str) -> Declaration:
         """Return a tool's declaration; of an undeclared one it is said once how to declare it."""
