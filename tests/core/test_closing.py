@@ -223,6 +223,18 @@ def test_what_was_closed_while_its_store_was_away_keeps_nothing_for_as_long_as_i
     assert host_of(after).ledger.read(lambda book: [worker.worker for worker in book.workers()]) == []
 
 
+def test_a_caller_that_comes_to_the_store_just_as_it_is_closed_is_not_left_waiting(shared_url):
+    settlement = Settlement(shared_url)
+    member = host_of(settlement).ledger._member
+    settlement.close()
+    answer = member.submit(lambda _protocol, _book: "taken", durable=False)
+    caller = threading.Thread(target=answer.lead, daemon=True)
+    caller.start()
+    caller.join(PATIENCE)
+    assert (caller.is_alive(), answer.done) == (False, True)
+    member.close()
+
+
 def test_closing_twice_and_closing_what_is_idle_is_nothing(shared_url):
     settlement = Settlement(shared_url)
     settlement.close()

@@ -15,6 +15,7 @@ import pytest
 from tests.core.ledgers.twins import intent, opened
 from tests.rooms.ledger import _workers
 from tests.rooms.protocol import Mode
+from tests.rooms.replica import Worker
 
 import settlemark
 from settlemark import Outcome, Scope, State, Tag
@@ -45,6 +46,19 @@ def look(watch, clock, seconds, *rows, every=10.0):
     for _ in range(int(seconds / every)):
         clock.advance(every)
         watch.look(rows)
+
+
+# ---- who is shown as alive
+
+
+@pytest.mark.parametrize(("left", "alive"), [(0.5, True), (0.0, False), (-0.5, False)])
+def test_a_worker_is_shown_as_alive_until_its_lease_is_over_to_the_second_and_no_longer(left, alive):
+    assert Worker(ELSEWHERE, left, since=0.0, ended=False).alive is alive
+
+
+@pytest.mark.parametrize("told", [{"ended": True}, {"ended": False, "buried": True}])
+def test_a_worker_that_has_ended_or_is_buried_is_not_shown_as_alive_whatever_is_left_of_its_lease(told):
+    assert not Worker(ELSEWHERE, 20.0, since=0.0, **told).alive
 
 
 # ---- who is thought dead

@@ -113,6 +113,14 @@ def test_a_no_undoes_all_of_it_and_is_on_record(settlement, tools, world, record
     assert host_of(settlement).protocol.live == {}
 
 
+@pytest.mark.parametrize(("because", "told"), [("too expensive", "too expensive"), (None, "no"), ("", "no")])
+def test_the_record_of_what_a_person_refused_says_why_or_at_least_that_it_was_refused(settlement, tools, because, told):
+    book_and_mail(settlement, tools, "keep")
+    settlement.answer("trip", approve=False, because=because)
+    (trip,) = settlement.transactions()
+    assert trip.because == f"vetoed: {told}"
+
+
 def test_entering_its_name_goes_on_with_it(settlement, tools, world):
     book_and_mail(settlement, tools, "keep")
     with settlement.transaction("trip") as tx:

@@ -198,6 +198,18 @@ def test_keys_go_when_every_window_of_their_transaction_is_over(url, opening, cl
     assert tools.log == [("charge", "ada"), ("send", "ada"), ("charge", "ada")]
 
 
+def test_a_key_goes_with_its_window_however_short_that_is(url, opening, clock):
+    @effect("idempotent", scope="account:/{account}", window=0.5)
+    def charge(account):
+        return "charged"
+
+    settlement = opening(url)
+    do(settlement, "trip", (charge, "ada"))
+    clock.day += 0.75 / DAY
+    assert settlement.prune(0.6 / DAY) == Pruned(keys=1)
+    assert settlement.transactions() == []
+
+
 def test_a_key_without_a_window_stays_for_a_year_unless_told_otherwise(url, opening, clock, tools):
     settlement = opening(url)
     do(settlement, "trip", (tools.charge, "ada"), (tools.book, "a"))

@@ -390,6 +390,15 @@ def test_what_has_not_ended_is_aborted_first_and_its_name_is_refused_too(settlem
     assert (desk.log[4:], settlement.residue()) == ([], [])
 
 
+def test_the_record_of_what_had_not_ended_says_who_went_back_and_why(settlement, desk, rewind):
+    with settlement.transaction("trip") as tx:
+        tx.call(desk.tools["book"], "a")
+        tx.park()
+    rewind("trip")
+    (trip,) = settlement.transactions()
+    assert (trip.state.value, trip.cause) == ("aborted", f"ada, {WHEN}: wrong week")
+
+
 def test_what_was_split_off_goes_with_it(settlement, desk, rewind):
     with settlement.transaction("trip") as tx:
         tx.call(desk.tools["book"], "a")

@@ -15,6 +15,7 @@ import weakref
 from pathlib import Path
 from queue import Queue
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 from tests.rooms.lifecycle import recovery
@@ -327,6 +328,39 @@ def test_taking_up_that_the_store_fails_in_the_middle_of_is_made_good_at_the_nex
         {},
         {},
     )
+
+
+def test_what_a_failing_store_had_stopped_here_is_made_good_though_the_store_fails_as_it_is_taken_up_again(
+    office, after, disk_full, monkeypatch
+):
+    tools = office.tools()
+    first = after()
+    left = first.transaction("left").__enter__()
+    left.call(tools.book, room="b")
+    first.close()
+    settlement = after(retries=Retries(first=0, most=0))
+    host_of(settlement)._maintenance.stop()
+    connection, error = host_of(settlement).ledger._member.connection, disk_full(host_of(settlement).ledger)
+    with monkeypatch.context() as away:
+
+        @effect("irreversible", scope="mail:/{to}")
+        def mail(to):
+            office.act(f"mail {to}")
+            if to == "x":
+                away.setattr(connection, "opened", Mock(side_effect=error))
+                connection.let_go()
+
+        with pytest.raises(LedgerError, match="follows by itself"), settlement.transaction("stopped") as tx:
+            for to in "xy":
+                tx.call(mail, to=to)
+    with monkeypatch.context() as failing:
+        failing.setattr(host_of(settlement).protocol, "own", Mock(side_effect=error))
+        with pytest.raises(LedgerError, match="disk is full"):
+            settlement.recover(keep_open=0)
+    settlement.recover(keep_open=0)
+    assert office.log == ["book b", "mail x", "mail y", "cancel b"]
+    assert stand(settlement, "stopped") == [("committed", None, [("mail", "confirmed", None)] * 2)]
+    assert (settlement.residue(), host_of(settlement).protocol.live) == ([], {})
 
 
 @pytest.mark.parametrize("lanes", [1, 2, 32])

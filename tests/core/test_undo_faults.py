@@ -80,6 +80,24 @@ def test_an_interrupted_undo_lets_the_transactions_other_effects_be_undone(settl
     assert host_of(settlement).protocol.live == {}
 
 
+def test_of_several_interrupts_while_several_transactions_are_undone_the_first_is_told(settlement, world, wounding):
+    first = KeyboardInterrupt("first")
+    world.fail("cancel", first, KeyboardInterrupt("second"))
+    _, opening, error = wounding()
+    assert error is first
+    opening.__exit__(type(error), error, None)
+
+
+def test_of_several_interrupts_while_one_transaction_is_undone_the_first_is_told(settlement, world, tools):
+    first = KeyboardInterrupt("first")
+    world.fail("cancel", first, KeyboardInterrupt("second"))
+    with pytest.raises(KeyboardInterrupt) as raised, settlement.transaction("trip") as tx:
+        tx.call(tools.book, room="a")
+        tx.call(tools.book, room="b")
+        raise Boom
+    assert raised.value is first
+
+
 @pytest.mark.parametrize("stop", [Halt, SystemExit, asyncio.CancelledError])
 def test_whatever_else_an_undo_raises_is_its_fault_and_it_is_tried_again(settlement, world, wounding, recorded, stop):
     world.fail("cancel", stop())

@@ -8,7 +8,7 @@ from settlemark.ledger._replica.enrolment import Enrolment
 from settlemark.ledger._replica.group_commit import GroupCommit
 from settlemark.ledger._replica.image import Own, image, load
 from settlemark.ledger._replica.journal import read, replay, written
-from settlemark.ledger._replica.looking import Look, effects, looking
+from settlemark.ledger._replica.looking import Look, Worker, effects, looking
 from settlemark.ledger._replica.membership import EPOCHS, Member
 from settlemark.ledger._replica.replica import NEVER, UNREADABLE, Replica
 from settlemark.ledger._replica.shared_log import SharedLog
@@ -40,6 +40,7 @@ __all__ = [
     "StepQueue",
     "StoreTransaction",
     "Taken",
+    "Worker",
     "effects",
     "engine_to",
     "image",

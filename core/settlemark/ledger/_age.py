@@ -50,7 +50,12 @@ def forget_at(settled: float, window: float | None, keys: float, *, unsaid: bool
     >>> forget_at(100.0, 30.0, 365.0, unsaid=False), forget_at(100.0, 30.0, 365.0, unsaid=True)
     (130.0, 465.0)
     """
-    return settled + max(window or 0.0, keys if unsaid else 0.0)
+    ends = [settled]
+    if window is not None:
+        ends.append(settled + window)
+    if unsaid:
+        ends.append(settled + keys)
+    return max(ends)
 
 
 __all__ = ["BEGINNING", "Age", "Cursor", "Swept", "forget_at", "is_kept"]
