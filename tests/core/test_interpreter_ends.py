@@ -88,32 +88,38 @@ WAYS = {
 }
 
 
+def run(ways, begins, url, tmp_path):
+    """Run a program for each way, all at once; return each one's store, and what it printed. All of them end well."""
+    with ExitStack() as stack:
+        begun, stores = {}, {}
+        for number, (way, code) in enumerate(ways.items()):
+            stores[way] = url if url == "memory:" else f"sqlite:///{tmp_path}/{number}.db"
+            script = tmp_path / f"{number}.py"
+            script.write_text(begins + textwrap.dedent(code))
+            command = [sys.executable, script, stores[way]]
+            process = begun[way] = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            stack.callback(process.wait)
+            stack.callback(process.kill)
+        ended = {way: process.communicate(timeout=PATIENCE) for way, process in begun.items()}
+    assert {way: process.returncode for way, process in begun.items()} == dict.fromkeys(ways, 0), ended
+    return stores, {way: printed for way, (printed, _) in ended.items()}
+
+
 @pytest.mark.parametrize("opening", OPENINGS)
 def test_an_interpreter_ends_whatever_is_left_in_a_block_and_the_next_takes_it_up(opening, url, tmp_path):
     @effect("reversible", scope="room:/{room}", undo=lambda room: undone.append(room))
     def book(room):
         pass
 
-    with ExitStack() as stack:
-        begun = {}
-        for number, (way, code) in enumerate(WAYS.items()):
-            at = url if url == "memory:" else f"sqlite:///{tmp_path}/{number}.db"
-            script = tmp_path / f"{number}.py"
-            script.write_text(BEGINS.replace("OPENING", OPENINGS[opening]) + textwrap.dedent(code))
-            process = subprocess.Popen([sys.executable, script, at], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-            stack.callback(process.wait)
-            stack.callback(process.kill)
-            begun[way] = process, at
-        ended = {way: process.communicate(timeout=PATIENCE) for way, (process, _) in begun.items()}
-        assert {way: process.returncode for way, (process, _) in begun.items()} == dict.fromkeys(WAYS, 0), ended
+    begun, ended = run(WAYS, BEGINS.replace("OPENING", OPENINGS[opening]), url, tmp_path)
     if url == "memory:":
         return
-    for way, (_, at) in begun.items():
+    for way, at in begun.items():
         undone = []
         with Settlement(at, keep_open=0) as following:
             following.recover(keep_open=0)
             assert (way, following.waiting()) == (way, [])
-        booked, here = (ended[way][0].count(word) for word in (b"booked", b"undone"))
+        booked, here = (ended[way].count(word) for word in (b"booked", b"undone"))
         assert booked == (opening == "a transaction"), way
         # One undo at most is repeated: the process may have ended between the undo and its record.
         assert booked <= here + len(undone) <= 2 * booked, way
@@ -210,20 +216,9 @@ def test_an_undo_that_goes_on_as_the_interpreter_ends_is_recorded_and_runs_once(
     def book(room):
         pass
 
-    with ExitStack() as stack:
-        begun = {}
-        for number, (way, code) in enumerate(CLOSINGS.items()):
-            at = url if url == "memory:" else f"sqlite:///{tmp_path}/{number}.db"
-            script = tmp_path / f"{number}.py"
-            script.write_text(UNDOES + textwrap.dedent(code))
-            process = subprocess.Popen([sys.executable, script, at], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-            stack.callback(process.wait)
-            stack.callback(process.kill)
-            begun[way] = process, at
-        ended = {way: process.communicate(timeout=PATIENCE) for way, (process, _) in begun.items()}
-    assert {way: process.returncode for way, (process, _) in begun.items()} == dict.fromkeys(CLOSINGS, 0), ended
-    for way, (_, at) in begun.items():
-        printed = ended[way][0].decode().split()
+    begun, ended = run(CLOSINGS, UNDOES, url, tmp_path)
+    for way, at in begun.items():
+        printed = ended[way].decode().split()
         undone = []
         if url != "memory:":
             with Settlement(at, keep_open=0) as following:
