@@ -29,8 +29,8 @@ def as_answer(given: Any, tool: str) -> Any:
     if isinstance(found, Mapping) and set(cast("Mapping[str, Any]", found)) == {"decisions"}:
         found = cast("Any", found["decisions"])
     if isinstance(found, list):
-        alone = cast("list[Any]", found)
-        found = alone[0] if len(alone) == 1 else None
+        several: Any = cast("Any", found)
+        found = several[0] if len(several) == 1 else None
     if not isinstance(found, Mapping):
         return given
     decision = cast("Mapping[str, Any]", found)

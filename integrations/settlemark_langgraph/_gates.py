@@ -29,6 +29,7 @@ from settlemark.agents import not_taken
 from settlemark.hosting import in_words
 from settlemark_langgraph._answers import as_answer
 from settlemark_langgraph._arguments import as_given
+from settlemark_langgraph._private import SCRATCHPAD
 from settlemark_langgraph._supersteps.superstep import begun_with_an_answer
 
 try:
@@ -40,7 +41,6 @@ except ImportError:  # a release of LangGraph before answers had a schema
         return False
 
 
-_SCRATCHPAD = "__pregel_scratchpad"
 OWN_QUESTION = "asked a question of its own"
 
 
@@ -113,16 +113,16 @@ def is_unasked(config: RunnableConfig) -> bool:
 
 
 def _scratchpad(config: RunnableConfig) -> Any:
-    pad = config.get("configurable", {}).get(_SCRATCHPAD)
+    pad = config.get("configurable", {}).get(SCRATCHPAD)
     return pad if isinstance(getattr(pad, "resume", None), list) else None
 
 
 def _numbered(config: RunnableConfig, counter: Callable[[], int], *, takes: bool) -> RunnableConfig:
     """Return a config whose next interrupt has the counter's number; it `takes` a new answer, or none."""
     found = config.get("configurable", {})
-    pad = found[_SCRATCHPAD]
+    pad = found[SCRATCHPAD]
     view = replace(pad, interrupt_counter=counter, get_null_resume=pad.get_null_resume if takes else _no_answer)
-    return {**config, "configurable": {**found, _SCRATCHPAD: view}}
+    return {**config, "configurable": {**found, SCRATCHPAD: view}}
 
 
 def _no_answer(consume: bool = False) -> None:  # noqa: ARG001 - as LangGraph calls it

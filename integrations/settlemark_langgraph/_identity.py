@@ -12,7 +12,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-CHECKPOINTER = "__pregel_checkpointer"
+from settlemark_langgraph._private import CHECKPOINTER
+
 ROOT = "root"
 WHOLE_RUN = "/run"
 """Ends the name of a transaction that all of a run shares."""

@@ -24,6 +24,7 @@ from settlemark_langgraph._declarations import Declared
 from settlemark_langgraph._messages import answered_in, messages_in
 from settlemark_langgraph._one_call import asettle, settle
 from settlemark_langgraph._opening import Opener, Options
+from settlemark_langgraph._private import Unsettled
 from settlemark_langgraph._seated import Arrival, SeatedCall
 from settlemark_langgraph._settled_tool import settled
 from settlemark_langgraph._standing_in import real_tool
@@ -54,7 +55,7 @@ class SettlementMiddleware(AgentMiddleware[Any, Any, Any]):
         order, settle, park: as for `SequencedToolNode`.
         may_touch: scopes that each turn holds before its first call runs.
         candidate: as for `SequencedToolNode`, so that an agent may be one: a function is given the agent's state.
-        stream_outcomes: as for `SequencedToolNode`.
+        stream_outcomes, unsettled: as for `SequencedToolNode`.
 
     Raises:
         UsageError: `settlement` is no `Settlement`, or there is no such `order`.
@@ -76,13 +77,15 @@ class SettlementMiddleware(AgentMiddleware[Any, Any, Any]):
         may_touch: str | Sequence[str] = (),
         candidate: Candidate | None = None,
         stream_outcomes: bool = False,
+        unsettled: Unsettled = "refuse",
     ) -> None:
         super().__init__()
         if cast("object", settlement) is None:
             raise UsageError("settlement=None is no Settlement: pass SettlementMiddleware(Settlement(url))")
         self._settlement = settlement
         self._stream_outcomes = stream_outcomes
-        self._opener = Opener(settlement, None, effects, Options(order, settle, park, may_touch, candidate))
+        options = Options(order, settle, park, may_touch, candidate, unsettled)
+        self._opener = Opener(settlement, None, effects, options)
         self._turns = Turns(self._opener)
 
     # ---- calls

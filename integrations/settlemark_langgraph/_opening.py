@@ -23,6 +23,7 @@ from settlemark_langgraph._declarations import Declared, NodeDeclarations
 from settlemark_langgraph._identity import Identity
 from settlemark_langgraph._memory import Memory
 from settlemark_langgraph._messages import answered_in
+from settlemark_langgraph._private import Unsettled, refuse_where_names_are_gone
 from settlemark_langgraph._seated import Arrival
 from settlemark_langgraph._standing_in import real_tool
 from settlemark_langgraph._supersteps.boundaries import Settle, boundaries_of
@@ -38,6 +39,7 @@ class Options:
     park: Park
     may_touch: str | Sequence[str]
     candidate: Candidate | None
+    unsettled: Unsettled = "refuse"
 
     def check(self, settlement: Settlement, *, settles: bool) -> None:
         """Return when there are such options, and something that settles with them.
@@ -49,6 +51,7 @@ class Options:
         refuse_bad_options(
             settlement, settle=self.settle, order=self.order, park=self.park, among=kinds, alone=("node", "call")
         )
+        refuse_where_names_are_gone(self.unsettled, host_of(settlement).tell_once)
         if self.settle != "node" and not settles:
             raise UsageError(
                 f"settle={self.settle!r} settles with a settlement only: pass settlement=Settlement(url), too"
@@ -180,6 +183,11 @@ class Opener:
         """Return what a tool does, also one that was not known before."""
         self.declarations.learn({tool.name: real_tool(tool)})
         return self.declarations.of(tool.name)
+
+    @property
+    def unsettled(self) -> Unsettled:
+        """What to do where the calls of a turn cannot be told to belong together."""
+        return self._options.unsettled
 
     @property
     def settles_each(self) -> bool:

@@ -26,6 +26,7 @@ from settlemark_langgraph._declarations import Declared
 from settlemark_langgraph._messages import messages_in
 from settlemark_langgraph._one_tool import Alone
 from settlemark_langgraph._opening import Opener, Options
+from settlemark_langgraph._private import Unsettled
 from settlemark_langgraph._seated import Arrival, SeatedCall
 from settlemark_langgraph._settled_tool import settled
 from settlemark_langgraph._supersteps.boundaries import Settle
@@ -78,6 +79,8 @@ class SequencedToolNode(ToolNode):
             when that chooses another. What cannot be undone is held until then. Names with the same text before a slash
             are alternatives to each other, as are those without one.
         stream_outcomes: each effect's outcome also goes to the graph's custom stream, as `{"settlemark": {…}}`.
+        unsettled: where the installed LangGraph does not tell what belongs together: `"refuse"` to run, `"warn"` once,
+            or `"allow"` it.
         stock: whatever else `ToolNode` takes.
 
     Raises:
@@ -104,10 +107,11 @@ class SequencedToolNode(ToolNode):
         may_touch: str | Sequence[str] = (),
         candidate: Candidate | None = None,
         stream_outcomes: bool = False,
+        unsettled: Unsettled = "refuse",
         **stock: Unpack[StockOptions],
     ) -> None:
         super().__init__(tools, **stock)
-        options = Options(order, settle, park, may_touch, candidate)
+        options = Options(order, settle, park, may_touch, candidate, unsettled)
         self._stream_outcomes = stream_outcomes
         self._opener = Opener(settlement, dict(self.tools_by_name), effects, options)
         self._turns = Turns(self._opener)

@@ -16,6 +16,7 @@ from settlemark.agents import Opened
 from settlemark.hosting import Program, host_of, run_async, run_sync, running_loop
 from settlemark_langgraph._messages import left_behind
 from settlemark_langgraph._opening import Opener
+from settlemark_langgraph._private import cannot_keep
 from settlemark_langgraph._seated import Arrival
 from settlemark_langgraph._sends import SharedTurn, calls_in
 from settlemark_langgraph._supersteps.superstep import Superstep
@@ -45,7 +46,7 @@ class Turns:
         if superstep is not None and len(calls_in(superstep.own.given)) == len(calls):
             return (yield from self._join(calls, superstep, arrival))
         if sent and superstep is None:
-            self._warn_of_a_fan_out(calls, arrival)
+            self._refuse_a_fan_out(calls, arrival)
         identity = arrival.identity
         opened: Opened = yield from self._opener.open(calls, arrival, identity, identity.name)
         return Visit(calls, opened.calls.values(), arrival)
@@ -98,21 +99,22 @@ class Turns:
             for turn in visit.turns:
                 self._opener.memory.keep(turn)
 
-    def _warn_of_a_fan_out(self, calls: Sequence[ToolCall], arrival: Arrival) -> None:
+    def _refuse_a_fan_out(self, calls: Sequence[ToolCall], arrival: Arrival) -> None:
         others = left_behind(arrival.messages, calls)
         if not others:
             return
         lost = (
-            "their order is lost"
+            "their order would be lost"
             if self._opener.memory is not None
-            else "their order and their settling together are lost"
+            else "their order and their settling together would be lost"
         )
-        host_of(self._opener.settlement).tell_once(
-            "fanned out",
-            f"the calls of one turn ({', '.join([*(call['name'] for call in calls), *others])}) are sent to a node"
-            f" one by one (Send), and this release of LangGraph does not tell which tasks belong together: so each is"
-            f' a turn of its own and {lost}: use create_react_agent(…, version="v1"), or an edge to the node in the'
-            " place of Send",
+        cannot_keep(
+            f"the calls of one turn ({', '.join(sorted([*(call['name'] for call in calls), *others]))}) are sent to a"
+            " node one by one (Send), and this release of LangGraph does not tell which tasks belong together: each"
+            f' would be a turn of its own and {lost}; use create_react_agent(…, version="v1"), or an edge to the node'
+            " in the place of Send",
+            self._opener.unsettled,
+            host_of(self._opener.settlement).tell_once,
         )
 
 

@@ -22,7 +22,8 @@ from langgraph.checkpoint.base import (
 from settlemark import Settlement, State, UsageError
 from settlemark.hosting import Program, host_of, in_thread, run_async, run_sync
 from settlemark.ledger import Book
-from settlemark_langgraph._identity import CHECKPOINTER, superstep_name
+from settlemark_langgraph._identity import superstep_name
+from settlemark_langgraph._private import CHECKPOINTER
 from settlemark_langgraph._supersteps.boundaries import boundaries_of
 
 _TRIGGER = "branch:to:"

@@ -2,7 +2,7 @@
 
 LangGraph tells a task nothing of the others. But the task's config has a function that schedules further tasks, and
 that function belongs to the loop that runs the superstep. This module alone reads the loop. Where a release of
-LangGraph keeps its loop elsewhere, the superstep is unknown, and every task counts as the only one.
+LangGraph keeps its loop elsewhere, the superstep is unknown: see `settlemark_langgraph._private`.
 """
 
 # LangGraph's private attributes have no types: to pyright they are `Any`.
@@ -22,9 +22,9 @@ from typing import Any, Self, cast
 from langgraph.types import Command
 
 from settlemark.hosting import Act, Program, Ticket, Wait, fire, in_event_loop
+from settlemark_langgraph._private import CALL
 from settlemark_langgraph._supersteps.ending import Ending
 
-_SCHEDULE = "__pregel_call"
 _ENDINGS = "_settlemark_endings"
 _LOOK_AGAIN = 0.02
 _NO_DEADLINE = 1e6  # the checkpointer has its own
@@ -66,7 +66,7 @@ class Superstep:
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Self | None:
         """Return the superstep that a node's config belongs to; None if this release of LangGraph does not show it."""
-        schedule = config.get("configurable", {}).get(_SCHEDULE)
+        schedule = config.get("configurable", {}).get(CALL)
         own, found = getattr(schedule, "args", ()), getattr(schedule, "keywords", None) or {}
         loop = getattr(found.get("schedule_task"), "__self__", None)
         futures, task = found.get("futures"), own[0]() if own and isinstance(own[0], weakref.ref) else None

@@ -314,29 +314,43 @@ FAN_OUTS = pytest.mark.parametrize(
 
 
 SAID = (
-    "the calls of one turn (look, rent) are sent to a node one by one (Send), and this release of LangGraph does not"
-    " tell which tasks belong together: so each is a turn of its own and {}: use"
-    ' create_react_agent(…, version="v1"), or an edge to the node in the place of Send'
+    r"the calls of one turn \(look, rent\) are sent to a node one by one \(Send\), and this release of LangGraph does"
+    r" not tell which tasks belong together: each would be a turn of its own and {}; use create_react_agent"
 )
 
 
 @pytest.mark.filterwarnings("ignore:.*create_react_agent.*")
 @FAN_OUTS
 @pytest.mark.parametrize(
-    ("settled", "lost"), [(False, "their order is lost"), (True, "their order and their settling together are lost")]
+    ("settled", "lost"),
+    [(False, "their order would be lost"), (True, "their order and their settling together would be lost")],
 )
-def test_where_langgraph_does_not_tell_which_tasks_belong_together_that_is_said_once_with_the_remedy(
-    world, settlement, caplog, make, settled, lost, monkeypatch
+def test_where_langgraph_does_not_tell_which_tasks_belong_together_nothing_is_run(
+    world, settlement, make, settled, lost, monkeypatch
 ):
     monkeypatch.setattr(Superstep, "of", lambda config: None)
     node = SequencedToolNode(trip(world), settlement=settlement if settled else None)
     message = turn(("look", {"hotel": "Ada"}), ("rent", {"plate": "X"}))
 
-    compiled = make(node, message)
-    compiled.invoke({"messages": [HumanMessage("go")]})
+    with pytest.raises(UsageError, match=SAID.format(lost)):
+        make(node, message).invoke({"messages": [HumanMessage("go")]})
 
-    said = [text for text in warnings_of(caplog) if "one by one" in text]
-    assert said in ([SAID.format(lost)], [SAID.format(lost).replace("look, rent", "rent, look")])
+    assert world.log == []
+    assert settlement.transactions() == []
+
+
+@pytest.mark.filterwarnings("ignore:.*create_react_agent.*")
+@FAN_OUTS
+@pytest.mark.parametrize("unsettled", ["warn", "allow"])
+def test_where_a_user_allows_it_each_call_is_a_turn_of_its_own_and_a_warning_says_so_once(
+    world, settlement, caplog, make, unsettled, monkeypatch
+):
+    monkeypatch.setattr(Superstep, "of", lambda config: None)
+    node = SequencedToolNode(trip(world), settlement=settlement, unsettled=unsettled)
+
+    make(node, turn(("look", {"hotel": "Ada"}), ("rent", {"plate": "X"}))).invoke({"messages": [HumanMessage("go")]})
+
+    assert len([text for text in warnings_of(caplog) if "one by one" in text]) == (unsettled == "warn")
     assert sorted(world.log) == ["look Ada", "rent X"]
 
 
