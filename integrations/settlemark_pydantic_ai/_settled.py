@@ -51,7 +51,9 @@ class Settled(AbstractCapability[Any]):
             message history, or by a durable workflow's id.
         settle: what settles together: the calls of a `"turn"`, all of an `"agent"`'s run, or all of a `"run"`; the job
             ends with the last of its agents, or with `async with Settled(…) as settled:` around them. All of a run is
-            undone when one of its agents has failed, and was not run again. What waits for a person's yes stays open,
+            undone when one of its agents has failed, and was not run again. Where it was undone, and
+            who had done it did not go on, the run, or the block, raises `Refused`, which says what was undone.
+            What waits for a person's yes stays open,
             with all that settles with it, in this process: only with `"turn"` can he answer in another one.
         effects: what the tools do, where they do not say it themselves: by the names that the model knows.
         order: `"turn"` keeps the order of effects that run at once, and what is held leaves last; `"scopes"` that of

@@ -11,7 +11,7 @@ from settlemark._acts.once import Once
 from settlemark._acts.perform import Program
 from settlemark._api.checked import checked_park
 from settlemark._api.settlement import Settlement, host_of
-from settlemark._edges.errors import UsageError
+from settlemark._edges.errors import InDoubt, PartialCommit, Refused, SettlemarkError, UsageError
 from settlemark._lifecycle.parking import Park
 from settlemark._model import json_text
 from settlemark._model.declare import declare
@@ -124,16 +124,22 @@ class AgentRun:
         """Say that it has come to its end: what of it is open commits, or is undone after an error.
 
         Raises:
-            Refused, InDoubt, PartialCommit: it did not settle as a whole, and no turn follows that is told.
+            Refused, InDoubt, PartialCommit: it did not settle as a whole, and no turn follows that is told; or what
+                turns shared was undone before, and who had done it has not gone on since: all of it is undone then.
         """
         with self._lock:
             works = list(self._works.values())
         if error is None and self.resumable:
             yield from self._take_back_left()
-        for work in works:
-            yield from work.end(error)
-        if self._shared is not None:
-            yield from self._shared.end(error)
+        refused: SettlemarkError | None = None
+        for end in (*(work.end for work in works), *([] if self._shared is None else [self._shared.end])):
+            try:
+                yield from end(error)
+            except (Refused, InDoubt, PartialCommit) as refusal:
+                refused = refused or refusal  # the others end, too
+        if refused is not None:
+            self._kept = {}
+            raise refused
         kept, self._kept = self._kept, {}
         for name, value in kept.items() if error is None else ():
             yield from self._record(name, value)

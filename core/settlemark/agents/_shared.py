@@ -11,8 +11,10 @@ from settlemark._acts.perform import Program
 from settlemark._api.settlement import Settlement, host_of
 from settlemark._attempt.attempt import Attempt
 from settlemark._attempt.part import Part
+from settlemark._edges.errors import Refused
 from settlemark._edges.wording import in_words
-from settlemark._protocol.states import Reason, State
+from settlemark._model.effect_class import Outcome
+from settlemark._protocol.states import Reason, State, Tag
 
 Gone = Callable[[Collection[int]], Program[Collection[int]]]
 """Returns those of some places, by their first numbers, to which no turn comes back."""
@@ -70,6 +72,24 @@ class Shared:
         """Whether it was undone, or is being undone: what is decided now is a new try."""
         txn = None if self.part is None else self.part.attempt.txn
         return txn is not None and txn.state in (State.ABORTING, State.ABORTED)
+
+    def refusal(self) -> Refused:
+        """Return the error for those who take it for settled: it was undone, and why."""
+        part = self.part
+        assert part is not None, "it was undone"
+        attempt, txn = part.attempt, part.attempt.txn
+        was = [e for e in attempt.in_order() if e.outcome in (Outcome.UNDONE, Outcome.DROPPED) or e.executed]
+        stays = [e for e in was if e.tag not in (None, Tag.CLEAN)]
+        undone = ", ".join(f"{e.declaration.tool} on {e.scope_text}" for e in was if e not in stays)
+        left = ", ".join(f"{e.declaration.tool} on {e.scope_text}" for e in stays)
+        why = None if txn is None else txn.detail.get("cause")
+        return Refused(
+            f"{attempt.name} was undone, with all that was to settle together, because {why or 'a call of it failed'}:"
+            f" {undone or 'nothing of it'} is undone or never left"
+            f"{f'; {left} could not be undone: settlement.residue()' if left else ''}; run it again to do it all anew",
+            transaction=attempt.name,
+            epoch=None if txn is None else txn.epoch,
+        )
 
     def enter(self, begin: Callable[[], Program[Part]], *place: int, gone: Gone | None = None) -> Program[Part]:
         """Return the part that one turn has in it; `place` tells that from the others', also when it is gone on with.
@@ -176,6 +196,8 @@ class Succession:
         self._name = name
         self._may_touch = may_touch
         self._now: Shared | None = None
+        self._in_it: set[int] = set()
+        self._lost: dict[int, Shared] = {}
         self._turns = count()
         self._lock = threading.Lock()
 
@@ -185,12 +207,16 @@ class Succession:
         now = self._now
         return None if now is None or now.is_undone else now.part
 
-    def enter(self) -> Program[Part]:
-        """Return the part that the next turn has in it."""
+    def enter(self, work: int) -> Program[Part]:
+        """Return the part that the next turn has in it; `work` is the number of the work whose turn that is."""
         with self._lock:
+            self._note_undone()
             now = self._now
             if now is None or now.has_failed or now.is_undone:
                 now = self._now = Shared(self._settlement, self._run)
+                self._in_it = set()
+            self._in_it.add(work)
+            self._lost.pop(work, None)  # it goes on, and knows
         return (yield from now.enter(self._begin, next(self._turns)))
 
     def _begin(self) -> Program[Part]:
@@ -202,12 +228,26 @@ class Succession:
         """Commit what is open of it, or undo it after an error; the next turn begins another.
 
         Raises:
-            Refused, InDoubt, PartialCommit: it did not settle as a whole.
+            Refused, InDoubt, PartialCommit: it did not settle as a whole. What some work had done was undone before,
+                and that work has done nothing since, so that its result is none: then the rest is undone, too.
         """
         with self._lock:
+            self._note_undone()
             now, self._now = self._now, None
+            lost, self._lost, self._in_it = self._lost, {}, set()
+        if error is None and lost:
+            undone = next(iter(lost.values()))
+            if now is not None:
+                yield from now.stop("what was to settle with it had been undone")
+            raise undone.refusal()
         if now is not None:
             yield from now.commit() if error is None else now.stop(f"its job was stopped by {in_words(error)}")
+
+    def _note_undone(self) -> None:
+        """Note whose work was undone with what is shared now."""
+        if self._now is not None and self._now.is_undone:
+            self._lost.update(dict.fromkeys(self._in_it, self._now))
+            self._in_it = set()
 
 
 __all__ = ["Shared", "Succession"]

@@ -212,7 +212,7 @@ class Work:
         rest = [place for place in range(len(plan.calls)) if not isinstance(plan.known.get(place), Decision)]
         within: Part | None = None
         if self._shared is not None and any(plan.calls[place].acts for place in rest):
-            inner: Part = yield from self._shared.enter()
+            inner: Part = yield from self._shared.enter(self._number)
             within = Part(inner.attempt, inner.numbering.under(self._number))
         turn: OpenTurn = yield from open_turn(
             run.settlement,

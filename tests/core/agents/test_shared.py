@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from settlemark import Cancelled, Refused
-from settlemark.agents import AgentRun, Shared, StillOpen, open_turn, still_open
+from settlemark.agents import MISSING, AgentRun, Shared, StillOpen, open_turn, still_open
 from settlemark.hosting import host_of, run_async, run_sync
 
 BOOK, MAIL = ("book", {"room": "1"}), ("mail", {"to": "ada"})
@@ -44,6 +44,42 @@ async def test_a_failed_turn_undoes_the_earlier_ones_and_all_of_them_are_told(of
     await run_async(work.end())
     assert office.log[2:] == [("mail", "ada")]
     assert states(settlement) == [("trip/clerk/0", "aborted"), ("trip/clerk/1", "committed")]
+
+
+@pytest.mark.parametrize("goes_on", [False, True], ids=["stops there", "goes on"])
+@pytest.mark.parametrize("settle", ["part", "run"])
+async def test_who_takes_for_settled_what_was_undone_gets_an_error_and_a_new_beginning_does_all_of_it(
+    office, settlement, settle, goes_on
+):
+    """An agent that has ended is told nothing any more: what the others do does not settle without its part."""
+    job = AgentRun(settlement, "trip", settle=settle)
+    clerk, boss = job.work("clerk"), job.work("clerk" if settle == "part" else "boss")
+    await office.play(clerk.turn(office.calls(settlement, BOOK, MAIL)))
+    office.fails.add(("post", "bank"))
+    await office.play(boss.turn(office.calls(settlement, ("post", {"to": "bank"}))))
+    if goes_on:
+        await office.play(boss.turn(office.calls(settlement, ("book", {"room": "2"}))))
+    settles = settle == "part" and goes_on  # it was told, and decided anew
+    if settle == "run":
+        await run_async(job.keep("result", "done"))
+
+    if settles:
+        await run_async(job.end())
+    else:
+        with pytest.raises(
+            Refused, match=r"post failed: .*: book on room:/1, mail on mail:/ada is undone or never left"
+        ):
+            await run_async(job.end())
+        assert await run_async(job.recorded("result")) is MISSING
+
+    undone = [("book", "2")] if settles else [("book", "2"), ("unbook", "2")] if goes_on else []
+    assert office.log == [("book", "1"), ("unbook", "1"), *undone]
+    assert [state for _, state in states(settlement) if state == "open"] == []
+    office.fails.clear()
+    again = AgentRun(settlement, "trip", settle=settle)
+    assert await office.play(again.work("clerk").turn(office.calls(settlement, BOOK))) == ["book 1"]
+    await run_async(again.end())
+    assert office.log[-1] == ("book", "1")
 
 
 async def test_the_end_of_one_agents_work_leaves_that_of_the_other_open(office, settlement):

@@ -26,7 +26,7 @@ from tests.integrations.contract.world import desk, turns, unaccounted, unfinish
 from tests.integrations.pydantic_ai.driver import told
 from tests.integrations.pydantic_ai.world import agent, answers, texts
 
-from settlemark import Settlement, UsageError, effect
+from settlemark import Refused, Settlement, UsageError, effect
 from settlemark_pydantic_ai import Settled
 
 SCRIPT = turns([("book", "Ada"), ("pay", "hotel"), ("mail", "ada")])
@@ -457,7 +457,8 @@ async def test_two_runs_of_one_agent_that_wait_at_a_time_each_get_their_own_answ
         for who in ("Ada", "Bo")
     ]
     ada, bo = await asyncio.gather(*(clerk.run("go") for clerk in clerks))
-    await again(clerks[1], bo, DeferredToolResults(approvals={"call-1-0": ToolDenied("no")}))
+    with pytest.raises(Refused, match="book on room:/Bo"):  # all of what was to settle with it is undone
+        await again(clerks[1], bo, DeferredToolResults(approvals={"call-1-0": ToolDenied("no")}))
     await again(clerks[0], ada, DeferredToolResults(approvals={"call-1-0": True}))
 
     assert world.standing() == {"book Ada": 1, "pay Ada": 1}
