@@ -108,8 +108,8 @@ ROOMS = (
         " _api/settings.py _api/settlement.py _api/toolbox.py _api/transaction.py _cli/*.py"
         " _edges/errors.py _edges/extras.py _edges/plain.py _edges/private.py _edges/text.py _edges/wording.py"
         " _model/declaration.py _model/declare.py _model/effect_class.py _model/fields.py _model/identity.py"
-        " _model/json_text.py _model/level.py _model/scope.py _observe/*.py _report/questions.py _report/sentences.py"
-        " channels.py commands.py hosting.py observe.py recording.py telemetry.py",
+        " _model/json_text.py _model/level.py _model/made.py _model/scope.py _observe/*.py _report/questions.py"
+        " _report/sentences.py channels.py commands.py hosting.py observe.py recording.py telemetry.py",
         "test_codec.py test_face.py test_effect.py test_check.py test_keys.py test_scope.py test_scope_aliases.py"
         " test_scope_templates.py test_words.py test_logs.py test_forgetting.py test_transaction.py test_identity.py"
         " test_frozen.py test_handlers_found.py test_replica.py test_retention.py test_show.py test_shown.py"

@@ -164,7 +164,7 @@ class Acting(Adapter):
 
     def _only_look(self, connection: sa.Connection, *, end: bool = False) -> None:
         if self.database.dialect == "sqlite":
-            connection.exec_driver_sql(f"PRAGMA query_only={0 if end else 1}")
+            connection.exec_driver_sql(f"PRAGMA query_only={'off' if end else 'on'}")
         elif not end:
             connection.exec_driver_sql("SET TRANSACTION READ ONLY")
 

@@ -265,7 +265,8 @@ class Rows:
     def _read(self, row: _Row, change: Change) -> dict[str, Any]:
         given = change.values
         if unknown := [name for name in given if name not in row.columns]:
-            raise ValueError(f"{change.table} has no column {unknown[0]!r:.80}: there are {', '.join(row.columns)}")
+            named = " and no ".join(f"{name!r:.80}" for name in unknown)
+            raise ValueError(f"{change.table} has no column {named}: there are {', '.join(row.columns)}")
         if change.verb == "update" and not given:
             raise ValueError(f"there is nothing to update of {row.named}: give at least one column in values")
         read = {name: python_value(row.table.c[name], value, row.dialect) for name, value in given.items()}
@@ -303,7 +304,7 @@ class Rows:
             other = link.table.alias()
             pairs = zip(link.columns, link.targets, strict=True)
             linked = sa.and_(*(other.c[mine] == columns[alike(its)] for mine, its in pairs), row.where)
-            if connection.execute(sa.select(sa.true()).select_from(other.join(row.table, linked)).limit(1)).first():
+            if connection.scalar(sa.select(sa.select(sa.true()).select_from(other.join(row.table, linked)).exists())):
                 raise DatabaseRefused(
                     f"rows of {link.table.name} refer to {row.named} and would change with it"
                     f" ({link.rules[rule].upper()}), which no undo takes back: change those first; nothing was done"

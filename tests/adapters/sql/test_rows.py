@@ -292,11 +292,19 @@ def test_an_update_that_others_refer_to_by_now_is_not_put_back_through_them(shop
     assert (left.tag, "rows of child refer to row 1 of parent" in left.note) == (Tag.UNRESOLVED, True)
 
 
+def until_somebody_waits_for_a_row(shop):
+    """Return when somebody waits for what another has not committed yet."""
+    waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    while True:
+        with shop.connection() as looking:
+            if looking.execute(waits).fetchone() == (1,):
+                break
+
+
 def test_what_another_was_just_writing_is_what_an_undo_puts_back(postgres_shop, settlement, open_sql):
     postgres_shop.empty()
     postgres_shop.run("INSERT INTO item VALUES (1, 'lamp', 9.50, 3)")
     sql = open_sql(postgres_shop, settlement)
-    waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 
     def step():
         failed(settlement, "monday", (sql.update, {"table": "item", "key": 1, "values": {"stock": 2}}))
@@ -305,12 +313,34 @@ def test_what_another_was_just_writing_is_what_an_undo_puts_back(postgres_shop, 
     with postgres_shop.connection() as theirs:
         theirs.execute("UPDATE item SET stock = 9")
         acting.start()
-        while True:  # until the step waits for what is not committed yet
-            with postgres_shop.connection() as looking:
-                if looking.execute(waits).fetchone() == (1,):
-                    break
+        until_somebody_waits_for_a_row(postgres_shop)
     acting.join(30)
     assert ([row[3] for row in postgres_shop.rows("item")], settlement.residue()) == ([9], [])
+
+
+def test_what_another_is_just_writing_is_not_overwritten_by_an_undo(postgres_shop, settlement, open_sql):
+    postgres_shop.empty()
+    postgres_shop.run("INSERT INTO item VALUES (1, 'lamp', 9.50, 3)")
+    sql = open_sql(postgres_shop, settlement)
+    ours, theirs_is_open = threading.Event(), threading.Event()
+
+    def step():
+        with pytest.raises(Boom), settlement.transaction("monday") as tx:
+            tx.call(sql.update, table="item", key=1, values={"stock": 2})
+            ours.set()
+            assert theirs_is_open.wait(30)
+            raise Boom
+
+    acting = threading.Thread(target=step)
+    acting.start()
+    assert ours.wait(30)
+    with postgres_shop.connection() as theirs:
+        theirs.execute("UPDATE item SET stock = 9")
+        theirs_is_open.set()
+        until_somebody_waits_for_a_row(postgres_shop)
+    acting.join(30)
+    (left,) = settlement.residue()
+    assert ([row[3] for row in postgres_shop.rows("item")], left.tag) == ([9], Tag.UNRESOLVED)
 
 
 def test_so_is_one_by_a_foreign_key_that_was_made_meanwhile(shop, settlement, open_sql, sql):

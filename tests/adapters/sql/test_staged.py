@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+
 import pytest
+import sqlalchemy as sa
+from sqlalchemy import make_url
 from tests.adapters.sql.shop import on_file
 
 from settlemark_adapters.sql import DatabaseRefused, Statement
@@ -75,6 +80,26 @@ def test_what_cannot_be_done_is_refused_when_it_is_asked_for_and_not_at_the_comm
         with pytest.raises((DatabaseRefused, LookupError), match=said):
             tx.call(getattr(sql, verb), table="item", **arguments)
     assert [row[0] for row in shop.rows("item")] == [1, 2]
+
+
+@on_file
+def test_nobody_else_writes_between_the_look_and_the_write_of_a_call_that_is_tried(shop, settlement, sql):
+    others = []
+
+    def write_too(_connection, _cursor, statement, *_):
+        if statement.startswith("UPDATE item"):
+            try:
+                other = sqlite3.connect(make_url(shop.url).database, timeout=0, isolation_level=None)
+                with closing(other):
+                    other.execute("BEGIN IMMEDIATE")
+                others.append("was let in")
+            except sqlite3.OperationalError as error:
+                others.append(str(error))
+
+    sa.event.listen(sql.database.engine, "before_cursor_execute", write_too)
+    with settlement.transaction("t") as tx:
+        tx.call(sql.update, table="item", key=1, values={"stock": 2})
+        assert others == ["database is locked"]
 
 
 @on_file

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.adapters.sql.shop import Shop
 
@@ -93,6 +93,7 @@ CELLS = st.none() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cells=st.lists(CELLS, min_size=3, max_size=3))
+@example(cells=[float("inf"), float("-inf"), b"bits"])
 def test_any_row_of_sqlite_is_put_back_to_the_last_bit(file_shop, open_sql, monkeypatch, cells):
     sql = open_sql(file_shop, tables=["loose"])
     monkeypatch.setattr(type(sql), "key", "k1")
@@ -196,6 +197,7 @@ def test_a_process_that_writes_values_in_another_style_finds_the_row_unchanged(p
         ((7, 1, {}), "there is no table 7"),
         (("item", 1, {"colour": "red"}), "item has no column 'colour': there are id, name, price, stock"),
         (("item", 1, {"name = 'x' --": 1}), "item has no column"),
+        (("item", 1, {"name": "x", "hue": 1, "size": 2}), "item has no column 'hue' and no 'size': there are"),
         (("item", None, {}), "the key of item has no id: give a value"),
         (("item", "1", {}), "column id takes a whole number, and not '1'"),
         (("item", {"number": 1}, {}), "{'number': 1} is no key of item: give {\"id\": …} or its value"),
@@ -240,6 +242,22 @@ def test_a_text_key_is_the_row_that_is_written_so_and_no_other(file_shop, open_s
         with pytest.raises(DatabaseRefused, match="it is written 'Ada'; write it so"):
             refused()
     assert file_shop.rows("person") == [("Ada", 36)]
+
+
+@pytest.mark.parametrize(
+    ("table", "kind", "key"),
+    [
+        ("daily", "DATE", "2026-12-01"),
+        ("priced", "NUMERIC(8, 2)", "12.50"),
+        ("timed", "TIMESTAMP", "2026-12-01T09:30:00"),
+    ],
+)
+def test_a_key_that_is_no_text_finds_its_row_however_the_database_gives_it_back(shop, open_sql, table, kind, key):
+    shop.run(f"CREATE TABLE {table} (at {kind} PRIMARY KEY, percent INTEGER)")
+    sql = open_sql(shop, tables=[table])
+    sql.insert(table, key, {"percent": 7})
+    assert sql.update(table, key, {"percent": 8})["percent"] == sql.read(table, key)["percent"] == 8
+    assert len(shop.rows(table)) == 1
 
 
 def test_a_table_that_is_not_there_or_has_no_key_is_refused(shop, open_sql):
