@@ -26,9 +26,7 @@ def program_of(pages):
     text = "".join((ROOT / page).read_text(encoding="utf-8") for page in ("README.md", *pages))
     blocks = re.findall(r"^```(\w+)\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
     return "\n".join(code for kind, code in blocks if kind == "python"), [
-        shown
-        for (before, _), (kind, shown) in itertools.pairwise(blocks)
-        if (before, kind) == ("python", "text")
+        shown for (before, _), (kind, shown) in itertools.pairwise(blocks) if (before, kind) == ("python", "text")
     ]
 
 

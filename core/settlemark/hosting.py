@@ -9,6 +9,7 @@ A shim stands on `settlemark.agents`; this module is for what is particular to a
 - *Parts of a transaction*: `Turn` (an order that several turns keep), `Part`, `Attempt`; `inside_of(call)` is where in
   them a tool runs.
 - *A person's answer*: `Approver`, `approval_of`, `approve`, `edit`, `reject`; `Park`.
+- *A tool's own result*: `with_answer` is recorded where a framework answers with something else; `answer_in`, `own_of`.
 - *Candidates*: `Choice`, `MARK`, `decisions_on`.
 - *A settlement's workings*: `host_of(settlement)` is its `Host`: the `ledger`, the `tools` (a `Toolbox`), and programs
   that begin transactions and choices. The engine itself (`driver`) is core's alone, which a test checks.
@@ -26,6 +27,7 @@ from __future__ import annotations
 from settlemark._acts.current import Staged
 from settlemark._acts.gate import Approver, approval_of, approve, edit, reject
 from settlemark._acts.once import Once
+from settlemark._acts.own_result import answer_in, own_of, with_answer
 from settlemark._acts.perform import Program
 from settlemark._acts.requests import Act, Wait
 from settlemark._api.host import Host
@@ -92,6 +94,7 @@ __all__ = [
     "Turn",
     "Wait",
     "account",
+    "answer_in",
     "approval_of",
     "approve",
     "bear",
@@ -117,6 +120,7 @@ __all__ = [
     "message_of",
     "missing",
     "outcome_of",
+    "own_of",
     "quote_of",
     "reject",
     "residue_values",
@@ -127,4 +131,5 @@ __all__ = [
     "step_in",
     "to_its_end",
     "uninterrupted",
+    "with_answer",
 ]

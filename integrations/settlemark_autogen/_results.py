@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import Mapping
 from contextlib import suppress
@@ -12,10 +13,7 @@ from autogen_core.tools import TextResultContent, ToolResult
 from pydantic import BaseModel
 
 from settlemark import PayloadError
-from settlemark.hosting import json_text
-
-_WHOLE = "$result"
-_VALUE = "$value"
+from settlemark.hosting import answer_in, json_text, with_answer
 
 
 @dataclass(slots=True)
@@ -53,19 +51,16 @@ def text_result(name: str, text: str, *, is_error: bool = False) -> ToolResult:
 def packed(result: ToolResult, seen: Seen | None = None) -> Any:
     """Return an answer as the record keeps it, from which `unpacked` makes an equal one.
 
-    It is the tool's own result, for its undo, and the answer beside it unless that follows from it. A tool's JSON text
-    is taken for its result where nobody saw the result itself.
+    It is the tool's own result, for its undo, and the answer beside it unless that follows from it. Where nobody saw
+    the result itself it is read back from the tool's text, if that is JSON, or what Python writes of plain data.
 
-    >>> packed(text_result("book", "R7")), packed(text_result("book", '{"id": "R7"}'))["id"]
-    ('R7', 'R7')
+    >>> packed(text_result("book", "R7")), packed(text_result("book", "{'id': 'R7'}"))["$own"]
+    ('R7', {'id': 'R7'})
     """
     value: Any = _plain(seen.value) if seen is not None and seen.returned else _said(result)
     if not _has_fields(value) and text_result(result.name, str(value)) == result:
         return value
-    whole = result.model_dump(mode="json")
-    if isinstance(value, dict) and _WHOLE not in value:
-        return {**cast("dict[str, Any]", value), _WHOLE: whole}
-    return {_VALUE: cast("object", value), _WHOLE: whole}
+    return with_answer(value, result.model_dump(mode="json"))
 
 
 def unpacked(value: Any, name: str) -> ToolResult:
@@ -74,7 +69,7 @@ def unpacked(value: Any, name: str) -> ToolResult:
     >>> unpacked(packed(text_result("book", '{"id": "R7"}')), "book").to_text()
     '{"id": "R7"}'
     """
-    whole = cast("Mapping[str, Any]", value).get(_WHOLE) if isinstance(value, Mapping) else None
+    whole = answer_in(value)
     return text_result(name, str(cast("object", value))) if whole is None else ToolResult.model_validate(whole)
 
 
@@ -98,6 +93,10 @@ def _said(result: ToolResult) -> Any:
     text = "\n".join(part.content for part in result.result if isinstance(part, TextResultContent))
     with suppress(ValueError):
         return _plain(json.loads(text))
+    with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+        found: object = ast.literal_eval(text)
+        if isinstance(found, dict | list | tuple) and str(cast("object", found)) == text:
+            return _plain(found)
     return text
 
 

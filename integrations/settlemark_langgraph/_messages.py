@@ -104,7 +104,7 @@ def pack(value: Any) -> Any:
         return [pack(item) for item in cast("Iterable[Any]", value)]
     if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
         packed = {key: pack(item) for key, item in cast("Mapping[str, Any]", value).items()}
-        return {"$mapping": packed} if any(key.startswith("$") for key in packed) else packed
+        return {"$mapping": packed} if _MAKERS.keys() & packed.keys() else packed
     return {"$repr": repr(value)[:10_000]}
 
 

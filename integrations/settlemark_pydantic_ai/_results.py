@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache
 from typing import Any, cast
 
@@ -11,7 +10,7 @@ from pydantic_ai import ToolReturn
 from pydantic_ai.messages import ToolReturnContent, UserContent
 from pydantic_core import from_json, to_json
 
-_MARK = "settlemark.tool-return"
+from settlemark.hosting import answer_in, own_of, with_answer
 
 
 @cache
@@ -27,20 +26,16 @@ def _user_content() -> TypeAdapter[Any]:
 def pack(result: Any) -> Any:
     """Return any result of a tool as JSON for the record.
 
-    >>> pack(ToolReturn("done", metadata={"took": 3}))["return_value"]
+    >>> own_of(pack(ToolReturn("done", metadata={"took": 3})))
     'done'
     """
     if not isinstance(result, ToolReturn):
         return _plain(result)
     told = cast("ToolReturn[Any]", cast("object", result))
     content = None if told.content is None else _user_content().dump_python(told.content, mode="json")
-    return {
-        "kind": _MARK,
-        "return_value": _plain(told.return_value),
-        "content": content,
-        "metadata": _plain(told.metadata),
-        "tools": told.tools,
-    }
+    return with_answer(
+        _plain(told.return_value), {"content": content, "metadata": _plain(told.metadata), "tools": told.tools}
+    )
 
 
 def unpack(recorded: Any) -> Any:
@@ -49,18 +44,11 @@ def unpack(recorded: Any) -> Any:
     >>> unpack(pack(ToolReturn("done"))).return_value
     'done'
     """
-    if not isinstance(recorded, Mapping):
-        return _content().validate_python(recorded)
-    found = cast("Mapping[str, Any]", recorded)
-    if found.get("kind") != _MARK:
-        return _content().validate_python(found)
-    content = None if found["content"] is None else _user_content().validate_python(found["content"])
-    return ToolReturn[Any](
-        _content().validate_python(found["return_value"]),
-        content=content,
-        metadata=found["metadata"],
-        tools=found["tools"],
-    )
+    own, told = _content().validate_python(own_of(recorded)), answer_in(recorded)
+    if told is None:
+        return own
+    content = None if told["content"] is None else _user_content().validate_python(told["content"])
+    return ToolReturn[Any](own, content=content, metadata=told["metadata"], tools=told["tools"])
 
 
 def _plain(value: Any) -> Any:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from settlemark._acts.own_result import own_of
 from settlemark._model import json_text
 from settlemark._model.declaration import Declaration
 from settlemark._model.disposition import NOTHING, Disposed, Disposition
@@ -141,12 +142,16 @@ class Effect:
             return
 
     def plain_result(self) -> Any:
-        """Return the result as plain data, for handlers."""
+        """Return the result as plain data, as it is recorded."""
         if self.kept is not None:
             return json_text.snapshot(self.kept[0])
         if self.pack is None or self.stored or self.result is None:
             return self.result
         return self.pack(self.result)
+
+    def own_result(self) -> Any:
+        """Return the tool's own result as plain data, for handlers: not what a framework has made of it."""
+        return own_of(self.plain_result())
 
     def confirm(self, found: Any) -> None:
         """Record what the counterparty confirmed, with the result (plain data)."""

@@ -283,7 +283,7 @@ def probe(effect: Effect, current: CurrentCall) -> Program[object]:
     if handler is None or "probe" in effect.withheld:
         return UNKNOWN
     try:
-        arguments = handler.bind(effect.for_handlers(), result=effect.plain_result(), key=effect.key)
+        arguments = handler.bind(effect.for_handlers(), result=effect.own_result(), key=effect.key)
         return (yield Act(handler.function, arguments, current, final=True))
     except _NOT_THE_HANDLERS:
         raise

@@ -547,3 +547,23 @@ async def test_what_took_too_long_and_cannot_be_asked_about_is_in_doubt_and_the_
     assert (outcome, world.log) == ("failed", ["fly X"])
     assert "the outcome of fly on mail:/X is unknown: do not repeat it" in text
     assert [doubt.tool for doubt in settlement.in_doubt()] == ["fly"]
+
+
+async def test_an_undo_gets_the_value_of_a_tool_return_and_the_model_its_content(world, settlement):
+    got = []
+
+    @effect("reversible", scope="room:/{what}", undo=lambda result: got.append(result))
+    def book(what: str) -> ToolReturn:
+        """Book a room."""
+        return ToolReturn({"id": 7}, content=["a picture"], metadata={"took": 3})
+
+    @effect("reversible", scope="other:/{what}", undo=lambda: None)
+    def fail(what: str) -> str:
+        """Fail."""
+        raise ModelRetry(what)
+
+    await agent(
+        turns([("book", "Ada"), ("fail", "Bad")]), [book, fail], capabilities=[Settled(settlement, run="trip")]
+    ).run("go")
+
+    assert got == [{"id": 7}]

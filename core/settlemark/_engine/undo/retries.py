@@ -60,7 +60,7 @@ def undo(
     while True:
         yield from ours()
         try:
-            bound = handler.bind(effect.for_handlers(), result=effect.plain_result(), key=effect.key)
+            bound = handler.bind(effect.for_handlers(), result=effect.own_result(), key=effect.key)
             yield Act(handler.function, bound, current, final=True)
         except _NOT_THE_HANDLERS:
             raise
