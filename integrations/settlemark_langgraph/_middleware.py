@@ -46,8 +46,9 @@ class SettlementMiddleware(AgentMiddleware[Any, Any, Any]):
     call that another middleware answers in the place of its tool, a rejected one say, is waited for by nobody.
 
     It may stand anywhere among other middleware. What stands before it sees one answer for each call; what stands
-    behind it runs where the tool itself would. A retry belongs behind it: before it, a retry finds its turn undone,
-    and its call alone is tried again in a new one.
+    behind it runs where the tool itself would. A retry belongs behind it: before it, a retry finds its turn undone, and
+    its call alone is not tried again where others were undone with it. What is irreversible runs when its turn settles:
+    there `Settlement(on_failure="retry")` tries again, and a retry of either place comes too late.
 
     Args:
         settlement: settles each turn.

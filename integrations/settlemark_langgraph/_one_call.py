@@ -7,9 +7,11 @@ from typing import Any
 
 from langchain_core.messages import ToolCall
 
-from settlemark.agents import TRIES
+from settlemark.agents import TRIES, words
 from settlemark.hosting import Program, end_async, run_async, run_sync
+from settlemark_langgraph._messages import told
 from settlemark_langgraph._seated import SeatedCall
+from settlemark_langgraph._sends import UndoneWithOthers
 from settlemark_langgraph._visit import Visit
 
 Begin = Callable[[bool], Program[Visit]]
@@ -24,7 +26,10 @@ def settle(
 ) -> Any:
     """Run a call in its place of the turn, and return its answer when the turn has settled."""
     for tries in range(TRIES, 0, -1):
-        visit = run_sync(begin(tries == 1))
+        try:
+            visit = run_sync(begin(tries == 1))
+        except UndoneWithOthers as error:
+            return told(call, words(error))
         seated = visit.begin(call, runtime)
         try:
             seated.answer = act(seated)
@@ -49,7 +54,10 @@ async def asettle(
 ) -> Any:
     """Run a call in its place of the turn, and return its answer when the turn has settled."""
     for tries in range(TRIES, 0, -1):
-        visit = await run_async(begin(tries == 1))
+        try:
+            visit = await run_async(begin(tries == 1))
+        except UndoneWithOthers as error:
+            return told(call, words(error))
         seated = visit.begin(call, runtime)
         try:
             seated.answer = await act(seated)

@@ -18,7 +18,7 @@ from typing import Any
 
 from langchain_core.messages import ToolCall
 
-from settlemark import UsageError
+from settlemark import EffectClass, Refused, UsageError
 from settlemark.agents import Gathering, Opened, Placed
 from settlemark.hosting import Program
 from settlemark_langgraph._identity import Identity
@@ -26,6 +26,12 @@ from settlemark_langgraph._opening import Opener
 from settlemark_langgraph._seated import Arrival
 from settlemark_langgraph._supersteps.superstep import Superstep, Task
 from settlemark_langgraph._visit import Visit
+
+_READ = EffectClass.READ
+
+
+class UndoneWithOthers(Refused):
+    """A call comes again whose turn was undone: alone it would be half of what the model asked for."""
 
 
 class SharedTurn:
@@ -68,6 +74,28 @@ class SharedTurn:
             return self.is_past
         visit = self._visits.get(superstep.own.id)
         return self.is_past and visit is not None and any(seated.cut for seated in visit.calls)
+
+    def refuse_half(self, superstep: Superstep) -> None:
+        """Return when a task may enter the turn's name anew: it has all calls of it that act, or nothing was undone.
+
+        Raises:
+            UndoneWithOthers: the turn was undone in this run, and others' calls with it: they do not come again.
+        """
+        opened = self._gathering.opened
+        own = set(self._places.get(superstep.own.id, ()))
+        if opened is None or self.abandoned or self.loop != superstep.loop:
+            return
+        for place in own & opened.calls.keys():
+            turn, call = opened.calls[place]
+            rest = [opened.calls[number] for number in opened.calls.keys() - own]
+            others = sorted(other.tool for of, other in rest if of is turn and other.declaration.kind is not _READ)
+            if others and turn.is_undone and not turn.lost_race:
+                raise UndoneWithOthers(
+                    f"{call.tool} was not tried again: its turn was undone ({turn.because}), {', '.join(others)} with"
+                    " it, and alone it would be half of what was asked for; plan the turn again, or put what retries"
+                    " behind SettlementMiddleware",
+                    transaction=turn.name,
+                )
 
     def _begin(self, arrival: Arrival, identity: Identity) -> Program[Opened]:
         place = self._superstep.index_of(self._tasks[0])
@@ -168,4 +196,4 @@ def _is_call(item: Any) -> bool:
     return isinstance(item, dict) and item.get("type") == "tool_call"
 
 
-__all__ = ["SharedTurn", "calls_in"]
+__all__ = ["SharedTurn", "UndoneWithOthers", "calls_in"]

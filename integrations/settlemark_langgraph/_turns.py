@@ -57,6 +57,8 @@ class Turns:
         while True:
             with self._lock:
                 turn = self._shared.get(name)
+                if turn is not None and turn.is_past:
+                    turn.refuse_half(superstep)
                 if turn is None or turn.is_past_for(superstep):
                     turn = self._shared[name] = SharedTurn(self._opener, name, superstep, self._settle_unattended)
                     superstep.at_end(lambda _error: self.finish(superstep))

@@ -213,7 +213,7 @@ class OpenTurn:
     ) -> Effect:
         named = dict(arguments if given is None else given)
         effect = host_of(self.settlement).tools.effect_of(
-            declaration, named, _unset, run=self.attempt.run, call_id=call_id
+            declaration, named, _unset, run=self.attempt.name, call_id=call_id
         )
         effect.arguments, effect.given = dict(arguments), given
         return effect

@@ -6,8 +6,8 @@ from functools import partial
 
 import pytest
 
-from settlemark import Queued, UsageError
-from settlemark.agents import Names, Since, Undone, open_turn, run_sync, since_answered
+from settlemark import Declaration, EffectClass, Queued, UsageError
+from settlemark.agents import Call, Names, Since, Undone, open_turn, run_sync, since_answered
 from settlemark.hosting import host_of
 
 BOOK, MAIL = ("book", {"room": "1"}), ("mail", {"to": "ada"})
@@ -254,3 +254,41 @@ def test_of_a_call_that_a_person_went_back_over_it_is_told_that_it_was_undone(of
     told = since_answered(settlement, keys)
     assert office.log == [BOOK_ACT, ("post", "x"), ("unbook", "1")]
     assert told[keys[0]].told.startswith("undone: book had succeeded, and was undone because ")
+
+
+@pytest.mark.parametrize("asks", [True, False])
+def test_what_an_undeclared_tool_does_keeps_no_other_turn_of_its_run_waiting(office, settlement, asks):
+    """Neither while a person is asked in its middle, nor while it just takes its time."""
+    note = Call("note", {"text": "a"}, Declaration("note", EffectClass.OPAQUE), "1")
+    turns = [
+        run_sync(open_turn(settlement, f"trip/{n}", run="trip", resumable=True, let_through=(Aside,))) for n in "ab"
+    ]
+    places = [run_sync(turn.place_all([note]))[0] for turn in turns]
+
+    def act(n):
+        return run_sync(turns[n].perform(places[n], lambda: tools[n](), note.arguments))
+
+    def second():
+        office.log.append("b acted")
+        return "noted"
+
+    def first():
+        if asks:
+            raise Aside
+        assert act(1) == "noted"
+        return "noted too"
+
+    tools = [first, second]
+    if asks:
+        with pytest.raises(Aside) as aside:
+            act(0)
+        run_sync(turns[0].leave(places[0], error=aside.value))
+        assert turns[0].suspended
+        assert act(1) == "noted"
+    else:
+        assert act(0) == "noted too"
+        run_sync(turns[0].leave(places[0]))
+    run_sync(turns[1].leave(places[1]))
+
+    assert office.log == ["b acted"]
+    assert dict(states(settlement)) == {"trip/a": "open" if asks else "committed", "trip/b": "committed"}

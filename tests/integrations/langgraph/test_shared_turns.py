@@ -280,7 +280,7 @@ class Mends(AgentMiddleware):
 
 
 @pytest.mark.parametrize("place", ["before", "behind"])
-def test_a_retry_behind_it_repeats_the_call_in_its_place_and_one_before_it_repeats_it_alone(
+def test_a_retry_behind_it_repeats_the_call_in_its_place_and_one_before_it_does_not_repeat_half_a_turn(
     world, settlement, invoke, place
 ):
     broken = {"rent"}
@@ -288,13 +288,36 @@ def test_a_retry_behind_it_repeats_the_call_in_its_place_and_one_before_it_repea
     retry = ToolRetryMiddleware(max_retries=1, initial_delay=0.0, jitter=False, tools=["rent"])
     options = {place: [retry], "last": [Mends(broken)], "excused": False}
 
-    invoke(agent(trip(world, broken=broken), message, settlement, **options), GO)
+    state = invoke(agent(trip(world, broken=broken), message, settlement, **options), GO)
 
     if place == "behind":
         assert world.log == ["book Ada", "rent X", "mail a"]
     else:
-        assert world.log == ["book Ada", "cancel Ada", "rent X"]
+        assert world.log == ["book Ada", "cancel Ada"]
+        assert "rent was not tried again: its turn was undone" in answers(state)[1][1]
     assert settlement.residue() == []
+
+
+def test_a_retry_before_it_repeats_a_call_whose_turn_was_nothing_else_but_reads(world, settlement, invoke):
+    broken = {"rent"}
+    message = turn(("look", {"hotel": "Ada"}), ("rent", {"plate": "X"}))
+    retry = ToolRetryMiddleware(max_retries=1, initial_delay=0.0, jitter=False, tools=["rent"])
+
+    options = {"before": [retry], "last": [Mends(broken)], "excused": False}
+    invoke(agent(trip(world, broken=broken), message, settlement, **options), GO)
+
+    assert sorted(world.log) == ["look Ada", "rent X"]
+
+
+def test_what_a_release_refused_leaves_no_sooner_by_a_retry_before_it(world, settlement, invoke):
+    broken = {"mail"}
+    message = turn(("book", {"hotel": "Ada"}), ("mail", {"to": "a"}))
+    retry = ToolRetryMiddleware(max_retries=3, initial_delay=0.0, jitter=False)
+
+    options = {"before": [retry], "last": [Mends(broken)], "excused": False}
+    invoke(agent(trip(world, broken=broken), message, settlement, **options), GO)
+
+    assert world.log == ["book Ada", "cancel Ada"]
 
 
 def test_a_rejected_call_is_no_call_and_the_others_settle(world, settlement, invoke):
