@@ -14,7 +14,7 @@ import asyncio
 import itertools
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from langchain_core.messages import ToolCall
 
@@ -32,6 +32,8 @@ _READ = EffectClass.READ
 
 class UndoneWithOthers(Refused):
     """A call comes again whose turn was undone: alone it would be half of what the model asked for."""
+
+    remedy: ClassVar[str] = "Plan the turn again; put what retries a call behind `SettlementMiddleware`."
 
 
 class SharedTurn:
