@@ -10,6 +10,7 @@ from textwrap import dedent
 from unittest.mock import Mock
 
 import pytest
+from tests.rooms.replica import store
 
 from settlemark import LedgerError, Retries, Settlement, current_call, effect
 from settlemark.hosting import host_of
@@ -233,6 +234,15 @@ def test_a_caller_that_comes_to_the_store_just_as_it_is_closed_is_not_left_waiti
     caller.join(PATIENCE)
     assert (caller.is_alive(), answer.done) == (False, True)
     member.close()
+
+
+def test_a_ledger_that_is_closed_leaves_no_thread_behind_however_seldom_that_would_look(shared_url, monkeypatch):
+    monkeypatch.setattr(store, "LOOK_SECONDS", 10 * PATIENCE)
+    before = set(threading.enumerate())
+    settlement = Settlement(shared_url, lease=100 * PATIENCE)
+    (thread,) = {each for each in threading.enumerate() if each.name == "settlemark-ledger"} - before
+    settlement.close()
+    assert not thread.is_alive()
 
 
 def test_closing_twice_and_closing_what_is_idle_is_nothing(shared_url):

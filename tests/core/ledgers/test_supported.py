@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
+import sys
 from pathlib import Path
 
 import pytest
@@ -195,6 +196,13 @@ def test_what_is_no_text_is_refused_by_its_type(url, tmp_path, monkeypatch):
     with pytest.raises(LedgerError, match=f"the URL of a ledger is an? {type(url).__name__}, not a text; use memory:"):
         Settlement(url)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_where_the_driver_is_not_installed_the_error_names_the_ledger_and_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(LedgerError, match=r'needs psycopg: pip install "settlemark\[postgres\]"') as refused:
+        Settlement("postgresql://ada:secret@localhost/x")
+    assert refused.value.data["url"] == "postgresql://ada:***@localhost/x"
 
 
 def test_a_url_without_a_driver_gets_the_one_that_was_tried():
