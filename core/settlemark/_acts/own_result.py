@@ -34,7 +34,7 @@ def answer_in(recorded: Any) -> Any:
 
 
 def _is_both(recorded: Any) -> bool:
-    return isinstance(recorded, Mapping) and cast("Mapping[str, Any]", recorded).keys() == {_OWN, _ANSWER}
+    return isinstance(recorded, Mapping) and set(cast("Mapping[str, Any]", recorded)) == {_OWN, _ANSWER}
 
 
 __all__ = ["answer_in", "own_of", "with_answer"]

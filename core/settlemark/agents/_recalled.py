@@ -60,6 +60,11 @@ class Decision:
     claimed: bool = False
     shown_once: bool = False
 
+    @property
+    def is_doubt(self) -> bool:
+        """Whether nobody knew whether it happened."""
+        return self.outcome == Outcome.UNKNOWN.value
+
     def refusal(self, call: Call) -> SettlemarkError | None:
         """Return why a call that repeats it fails, and with it its turn: nobody knows what came of it, or it was no."""
         try:
@@ -160,8 +165,8 @@ class Recalled:
         equal = self._equal(call)
         found = next((d for d in equal if d.call_id is not None and d.call_id == call.call_id), None)
         found = found or next(iter(equal), None)
-        if found is not None:
-            found.claimed = True
+        if found is not None and not found.is_doubt:
+            found.claimed = True  # what is in doubt answers every call that repeats it
         return found
 
     def _alike(self, call: Call, scopes: Sequence[Scope]) -> DoneBefore | None:
@@ -213,9 +218,34 @@ def recall(
         recalled.decisions.extend(
             _decision(effect, payloads)
             for effect in recorded.effects
-            if _stands(effect) and effect.row.call_id not in answered
+            # What is in doubt is nobody's to do again, although the model was told that it is.
+            if _stands(effect) and (effect.outcome is Outcome.UNKNOWN or effect.row.call_id not in answered)
         )
     return recalled
+
+
+def ask_again(settlement: Settlement, decisions: list[Decision]) -> Program[None]:
+    """Look up what is known by now of decisions in doubt: what happened is answered, what did not is forgotten."""
+    doubts = {decision.key: decision for decision in decisions if decision.is_doubt}
+    if not doubts:
+        return
+    payloads = host_of(settlement).ledger.payloads
+
+    def look(_protocol: Protocol, book: Book) -> dict[str, RecordedEffect]:
+        recorded = {key: book.find(key) for key in doubts}
+        return {
+            key: next(effect for effect in found.effects if effect.row.key == key)
+            for key, found in recorded.items()
+            if found is not None
+        }
+
+    known: dict[str, RecordedEffect] = yield from host_of(settlement).driver.kernel.look(look)
+    for key, effect in known.items():
+        if effect.outcome in (Outcome.UNKNOWN, Outcome.INTENDED):
+            continue
+        decisions.remove(doubts[key])
+        if _stands(effect):
+            decisions.append(_decision(effect, payloads))
 
 
 class _Live(NamedTuple):
@@ -313,4 +343,4 @@ def _unset() -> None:
     raise AssertionError
 
 
-__all__ = ["Decision", "Recalled", "recall", "standing"]
+__all__ = ["Decision", "Recalled", "ask_again", "recall", "standing"]

@@ -100,6 +100,7 @@ class AgentRun:
         self.park: Park = park
         self.may_touch = (may_touch,) if isinstance(may_touch, str) else tuple(may_touch)
         self.let_through = let_through
+        self.doubts: list[Decision] = []
         self._earlier: Once[list[Decision]] = Once(self.name)
         self._begun = 0
         self._works: dict[str, Work] = {}

@@ -12,6 +12,7 @@ from settlemark._acts.perform import Program
 from settlemark._attempt.turn import Turn
 from settlemark._edges.errors import Cancelled, Refused, SettlemarkError
 from settlemark._edges.wording import is_a
+from settlemark._model.effect_class import Outcome
 from settlemark.agents._attendance import Attendance, Watch
 from settlemark.agents._call import Call
 from settlemark.agents._gathering import Gathering, Opened, Placed
@@ -127,6 +128,11 @@ class AgentTurn:
         open_ = (placed for _, placed in self._placed() if placed.turn.is_open)
         found = (turn.acting(call) for turn, call in open_)
         return [effect for effect in found if effect is not None]
+
+    def doubts(self) -> list[Effect]:
+        """Return what it did of which nobody knows whether it happened."""
+        found = (turn.acting(call) for _, (turn, call) in self._placed())
+        return [effect for effect in found if effect is not None and effect.outcome is Outcome.UNKNOWN]
 
     # ---- calls
 

@@ -21,7 +21,7 @@ from settlemark.agents._left_open import undo_left
 from settlemark.agents._names import Names
 from settlemark.agents._open_turn import OpenTurn
 from settlemark.agents._opening import open_turn
-from settlemark.agents._recalled import Decision, Left, Recalled, recall, standing
+from settlemark.agents._recalled import Decision, Left, Recalled, ask_again, recall, standing
 from settlemark.agents._settling import Control
 from settlemark.agents._shared import Succession
 from settlemark.agents._turn import AgentTurn, Plan
@@ -41,6 +41,7 @@ class WorkHost(Protocol):
     park: Park
     may_touch: tuple[str, ...]
     let_through: Control
+    doubts: list[Decision]
 
     @property
     def patience(self) -> float:
@@ -146,8 +147,15 @@ class Work:
         return turn
 
     def _keep(self, turn: AgentTurn) -> None:
+        self._note_doubts()
         self._turns = [earlier for earlier in self._turns if not earlier.is_past(shared=self._shared is not None)]
         self._turns.append(turn)
+
+    def _note_doubts(self) -> None:
+        effects = [effect for turn in self._turns for effect in turn.doubts()]
+        known = {doubt.key for doubt in self.run.doubts}
+        found = standing(effects, host_of(self.run.settlement).ledger.payloads) if effects else []
+        self.run.doubts.extend(doubt for doubt in found if doubt.key not in known)
 
     def corrections(self) -> list[tuple[Call, str]]:
         """Return what the model is to be told of calls whose answers are not true any more, each once."""
@@ -190,6 +198,12 @@ class Work:
         if acting:
             name = yield from self._gone_on_with(recalled, [calls[place] for place in acting])
         if acting and name is None:
+            with self._lock:
+                self._note_doubts()
+                keys = {decision.key for decision in recalled.decisions}
+                recalled.decisions.extend(doubt for doubt in self.run.doubts if doubt.key not in keys)
+            yield from ask_again(self.run.settlement, self.run.doubts)
+            yield from ask_again(self.run.settlement, recalled.decisions)
             with self._lock:
                 found = recalled.claim([(calls[place], self._scopes(calls[place])) for place in acting])
             known = {place: one for place, one in zip(acting, found, strict=True) if one is not None}
