@@ -142,6 +142,21 @@ _MAKERS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+def sends_to_parent(answer: Any) -> bool:
+    """Whether an answer is a command for the parent graph that sends tasks there, and does nothing else.
+
+    >>> sends_to_parent(Command(graph=Command.PARENT, goto=[Send("clerk", {})])), sends_to_parent(Command(goto="clerk"))
+    (True, False)
+    """
+    if not isinstance(answer, Command) or answer.graph != Command.PARENT or answer.update is not None:
+        return False
+    goto: Any = answer.goto
+    if not isinstance(goto, list) or not goto:
+        return False
+    items = cast("Iterable[Any]", goto)
+    return all(isinstance(item, Send) for item in items)
+
+
 def messages_in(state: Any, key: str = "messages") -> Any:
     """Return the messages of a state, whatever it is made of.
 

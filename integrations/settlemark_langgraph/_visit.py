@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from langchain_core.messages import ToolCall
@@ -18,7 +19,7 @@ from settlemark import Effect, Queued, SettlemarkError
 from settlemark.agents import Placed, words
 from settlemark.hosting import Program
 from settlemark_langgraph._gates import as_control
-from settlemark_langgraph._messages import answer_of, rationale, told
+from settlemark_langgraph._messages import answer_of, rationale, sends_to_parent, told
 from settlemark_langgraph._seated import Arrival, SeatedCall
 
 
@@ -125,8 +126,20 @@ class Visit:
         except Exception as error:
             return told(call, words(error))
         if not turn.is_final:
-            return seated.marked()
-        return seated.answer if seated.queued is None else answer_of(found, call)
+            return self._for_all(seated) if sends_to_parent(seated.answer) else seated.marked()
+        return self._for_all(seated) if seated.queued is None else answer_of(found, call)
+
+    def _for_all(self, seated: SeatedCall) -> Any:
+        """Return a call's answer; of commands that send tasks to the parent graph, one that sends those of all calls.
+
+        LangGraph obeys one command of a superstep alone, where the calls of a turn are its tasks.
+        """
+        if not self._shared or not sends_to_parent(seated.answer):
+            return seated.answer
+        found = [effect.result for call in seated.turn.calls if (effect := seated.turn.acting(call)) is not None]
+        return replace(
+            seated.answer, goto=[send for answer in found if sends_to_parent(answer) for send in answer.goto]
+        )
 
     def answered(self, seated: SeatedCall, writer: Callable[[Any], object] | None) -> Any:
         """Return the answer to a call that is over, and tell a custom stream, if any, what became of its effect."""
