@@ -69,6 +69,7 @@ class Calls:
         )
         self._arguments: dict[str, list[str]] = {}
         self._expected: list[Issued] = []
+        self._has_client = False
         self.learn([tool.schema for tool in static.values()])
 
     @property
@@ -142,6 +143,7 @@ class Calls:
 
     def expect(self, issued: Issued) -> None:
         """Record a turn whose calls are to come."""
+        self._has_client = True
         self._expected = [turn for turn in self._expected if not turn.is_over]
         self._expected.append(issued)
 
@@ -171,6 +173,13 @@ class Calls:
             place = issued.take(calling.name, calling.arguments, calling.call_id)
             if place is not None:
                 return issued.turn, place, issued
+        if not self._has_client:
+            host_of(self.settlement).tell_once(
+                "no client",
+                "this workbench has no SettledChatCompletionClient beside it, so nobody says which calls its model issued"
+                " together: each call settles by itself, a later one's failure undoes nothing, and what is irreversible"
+                " leaves at once; AssistantAgent(…, SettledChatCompletionClient(client, settlement), workbench=…)",
+            )
         call = self.call(calling.name, calling.arguments, calling.call_id)
         return self.work().single(call), 0, None
 

@@ -15,6 +15,7 @@ from pydantic_ai import (
     RunContext,
     UserPromptNode,
 )
+from pydantic_ai.agent import AbstractAgent
 from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
 from pydantic_ai.messages import ModelMessage, ModelRequest, ToolCallPart, ToolReturnPart
 from pydantic_ai.models import ModelRequestContext
@@ -24,6 +25,7 @@ from pydantic_ai.tools import ToolDefinition
 from settlemark import Settlement
 from settlemark.agents import Declared
 from settlemark.hosting import Order, Park, run_async
+from settlemark_pydantic_ai._asking import refuse_without_asking
 from settlemark_pydantic_ai._functions import is_journaled
 from settlemark_pydantic_ai._jobs import Jobs, Run, Settle
 from settlemark_pydantic_ai._places import Checked
@@ -62,7 +64,8 @@ class Settled(AbstractCapability[Any]):
         may_touch: scopes that each transaction holds from its beginning.
 
     Raises:
-        UsageError: `settlement` is no `Settlement`, or an option is none of those.
+        UsageError: `settlement` is no `Settlement`, or an option is none of those; or, when the agent is constructed,
+            one of its tools needs a person's yes, and its output has no `DeferredToolRequests` to ask for it.
         DeclarationError: `effects` contradicts itself.
 
     >>> Settled(Settlement("memory:"), effects={"search": "read"}).get_ordering().position
@@ -96,6 +99,15 @@ class Settled(AbstractCapability[Any]):
     def get_ordering(self) -> CapabilityOrdering:
         """Place it next to the tools: it runs what other capabilities make of a call."""
         return CapabilityOrdering(position="innermost")
+
+    def for_agent(self, agent: AbstractAgent[Any, Any]) -> AbstractCapability[Any]:
+        """Check that an agent whose tools need a person's yes can ask for it.
+
+        Raises:
+            UsageError: it cannot: its output has no `DeferredToolRequests`, and no capability answers them.
+        """
+        refuse_without_asking(self._jobs.settlement, agent)
+        return self
 
     async def for_run(self, ctx: RunContext[Any]) -> AbstractCapability[Any]:
         """Return what settles one run of an agent."""

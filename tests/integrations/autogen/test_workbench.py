@@ -28,7 +28,7 @@ from pydantic import BaseModel
 from tests.integrations.autogen.world import INFO, Scripted, agent, answers, trip, turn
 from tests.rooms.autogen import _config
 
-from settlemark import DeclarationError, UsageError
+from settlemark import DeclarationError, UsageError, effect
 from settlemark_autogen import SettledChatCompletionClient, SettledWorkbench
 
 
@@ -378,3 +378,25 @@ async def test_only_the_call_that_was_issued_takes_its_place_in_the_turn(world, 
     assert strange == [f"{name} {hotel}"]
     assert [answer.to_text() for answer in answers] == ["book done", "mail done"]
     assert [len(t.effects) for t in settlement.transactions()][-1] == 2
+
+
+@pytest.mark.parametrize("both", [True, False], ids=["with the client", "alone"])
+async def test_a_workbench_without_the_client_says_before_its_first_call_acts_what_it_cannot_do(
+    world, settlement, caplog, both
+):
+    said = []
+
+    @effect("reversible", scope="room:/{hotel}", undo=lambda hotel: None)
+    def book(hotel: str) -> str:
+        """Book a room."""
+        said.extend(record.getMessage() for record in caplog.records)
+        return hotel
+
+    model = Scripted(turn(("book", {"hotel": "Ada"})))
+    workbench = SettledWorkbench([book], settlement, run="trip-42")
+    client = SettledChatCompletionClient(model, settlement) if both else model
+
+    await AssistantAgent("agent", client, workbench=workbench).run(task="go")
+
+    told = [text for text in said if "no SettledChatCompletionClient beside it" in text]
+    assert len(told) == (0 if both else 1)

@@ -1,0 +1,70 @@
+"""Whether an agent can ask a person: before it runs, not when a booking waits for an answer that nobody is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, cast
+
+from pydantic_ai import AbstractToolset, DeferredToolRequests, FunctionToolset
+from pydantic_ai.agent import AbstractAgent
+from pydantic_ai.capabilities import AbstractCapability
+
+from settlemark import Settlement, UsageError
+from settlemark.agents import declared_at
+from settlemark.hosting import host_of
+
+
+def refuse_without_asking(settlement: Settlement, agent: AbstractAgent[Any, Any]) -> None:
+    """Return when no tool that an agent has by now needs a yes for which nobody could be asked.
+
+    Raises:
+        UsageError: one does; nothing was run.
+    """
+    if _asks(agent.output_type) or _is_answered(agent):
+        return
+    gated = sorted(name for name, function in _functions(agent.toolsets) if _is_gated(settlement, name, function))
+    if gated:
+        raise UsageError(
+            f"{', '.join(gated)} needs a person's yes (approve=), and this agent cannot ask for it: give it"
+            " output_type=[…, DeferredToolRequests], or capabilities=[HandleDeferredToolCalls(…)]; nothing was run"
+        )
+
+
+def _asks(output: object) -> bool:
+    found: Iterable[object] = cast("Iterable[object]", output) if isinstance(output, list | tuple) else (output,)
+    return any(one is DeferredToolRequests or DeferredToolRequests in getattr(one, "__args__", ()) for one in found)
+
+
+def _is_answered(agent: AbstractAgent[Any, Any]) -> bool:
+    """Whether another capability may answer what is asked."""
+    root: Any = getattr(agent, "root_capability", None)
+    found = list[bool]()
+
+    def look(capability: AbstractCapability[Any]) -> None:
+        ours = type(capability).__module__.startswith("settlemark_pydantic_ai")
+        asks = type(capability).handle_deferred_tool_calls is not AbstractCapability.handle_deferred_tool_calls
+        found.append(asks and not ours)
+
+    if root is not None:
+        root.apply(look)
+    return any(found)
+
+
+def _functions(toolsets: Iterable[AbstractToolset[Any]]) -> list[tuple[str, object]]:
+    found: list[tuple[str, object]] = []
+
+    def look(toolset: AbstractToolset[Any]) -> None:
+        if isinstance(toolset, FunctionToolset):
+            found.extend((name, tool.function) for name, tool in toolset.tools.items())
+
+    for toolset in toolsets:
+        toolset.apply(look)
+    return found
+
+
+def _is_gated(settlement: Settlement, name: str, function: object) -> bool:
+    declared = host_of(settlement).tools.known(name) or declared_at(function)
+    return declared is not None and declared.approve is not None
+
+
+__all__ = ["refuse_without_asking"]
