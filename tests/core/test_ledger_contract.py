@@ -11,6 +11,7 @@ from contextlib import suppress
 import pytest
 from sqlalchemy import Engine, NullPool, create_engine, event, text
 from tests.rooms.acts import Pending
+from tests.rooms.ledger import Page
 from tests.rooms.protocol import NOBODY, Mode
 from tests.rooms.record import migrate
 from tests.rooms.replica import SqlLedger, image, replica, store
@@ -332,6 +333,18 @@ def test_what_is_to_be_done_later_is_done_before_anything_after_it(ledger, after
     else:
         found = come(ledger.submit(seen, durable=after == "durable"))
     assert found == (5, str(epoch + 4))
+
+
+def test_of_what_is_unfinished_or_left_as_much_is_listed_as_is_asked_for(ledger):
+    doubts = [f"trip#1/{position}" for position in (1, 2, 3)]
+    write(ledger, opened(), *(intent(position=position, at=float(position)) for position in range(4)))
+    write(ledger, outcome("trip#1/0"))
+    write(ledger, *(outcome(key, Outcome.UNKNOWN, None, tag=Tag.UNRESOLVED) for key in doubts))
+    (found,) = ledger.read(lambda book: book.unfinished(Outcome.CONFIRMED))
+    assert [effect.row.key for effect in found.effects] == ["trip#1/0"]
+    for last, listed in ((None, doubts), (1, doubts[-1:]), (2, doubts[-2:])):
+        (left,) = ledger.read(lambda book, last=last: book.left(Page(last=last)))
+        assert left.listed == set(listed)
 
 
 def test_what_is_to_be_done_later_is_done_though_nothing_comes_after_it(ledger):

@@ -7,10 +7,12 @@ from dataclasses import replace
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from tests.rooms.model import Disposed
 from tests.rooms.protocol import FINISHED
 
 from settlemark import EffectClass, Outcome, State, Tag, UsageError
 from settlemark._report.verdicts import Word, is_in_doubt, is_to_undo, judge, resolve
+from settlemark.hosting import Disposition
 from settlemark.ledger import EffectRow, RecordedEffect, RecordedTransaction, TransactionRow
 
 NOON = 1_767_268_800.0
@@ -180,6 +182,17 @@ def test_details_that_come_later_are_added_and_are_no_contradiction():
     found = told(*found, judge(*found, Word(True, "ada", NOON), undoable=False))
     found = told(*found, judge(*found, Word({"id": 1}, "a webhook", NOON), undoable=False))
     assert (found[1].outcome, found[1].tag, found[1].result) == (Outcome.CONFIRMED, None, '{"id":1}')
+
+
+@pytest.mark.parametrize("told_before", [False, True])
+def test_who_told_first_stays_on_record_whatever_details_another_tells_later(told_before):
+    found, first = a_record(Outcome.CONFIRMED, State.COMMITTED), Word({"id": 1}, "ada", NOON)
+    if told_before:
+        first, found = Word(True, "bob", NOON), a_record(Outcome.UNKNOWN, State.COMMITTED)
+        found = told(*found, judge(*found, first, undoable=False))
+    change = judge(*found, Word({"id": 1}, "ada", NOON), undoable=False)
+    assert change is not None
+    assert change.disposed == Disposed(Disposition.HAPPENED, f"({first})")
 
 
 def test_what_redaction_took_out_of_a_result_contradicts_nothing():
