@@ -176,9 +176,9 @@ class Calls:
         if not self._has_client:
             host_of(self.settlement).tell_once(
                 "no client",
-                "this workbench has no SettledChatCompletionClient beside it, so nobody says which calls its model issued"
-                " together: each call settles by itself, a later one's failure undoes nothing, and what is irreversible"
-                " leaves at once; AssistantAgent(…, SettledChatCompletionClient(client, settlement), workbench=…)",
+                "this workbench has no SettledChatCompletionClient beside it, so nobody says which calls its model"
+                " issued together: each settles by itself, a later one's failure undoes nothing, and what is"
+                " irreversible leaves at once; AssistantAgent(…, SettledChatCompletionClient(client, settlement), …)",
             )
         call = self.call(calling.name, calling.arguments, calling.call_id)
         return self.work().single(call), 0, None

@@ -42,6 +42,7 @@ class Seat:
 
     Attributes:
         own: the exception by which it deferred itself, if it did; else it waits for another call.
+        timed_out: its tool exceeded its time limit.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Seat:
         threaded: bool = False,
     ) -> None:
         self.own: Exception | None = None
+        self.timed_out = False
         self._place = place
         self._tool = run
         self._threaded = threaded
@@ -79,6 +81,7 @@ class Seat:
             raise
         except ModelRetry as error:
             if isinstance(error.__context__, TimeoutError):
+                self.timed_out = True
                 raise TimedOut(error) from error
             raise
 

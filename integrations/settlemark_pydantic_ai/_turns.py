@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
-from pydantic_ai import ApprovalRequired, RunContext, ToolFailed
+from pydantic_ai import ApprovalRequired, ModelRetry, RunContext, ToolFailed
 from pydantic_ai.messages import (
     ModelMessage,
     ModelRequest,
@@ -184,7 +184,8 @@ class Turns:
         except TimedOut as error:
             raise error.error from None  # nothing of it happened
         except TOLD as error:
-            raise ToolFailed(words(error)) from error
+            # As with stock a time limit counts as a retry; whether it acted is told, too.
+            raise (ModelRetry if seat.timed_out else ToolFailed)(words(error)) from error
         finally:
             turn.acting.discard(task)
         return str(found) if isinstance(found, Queued) else found

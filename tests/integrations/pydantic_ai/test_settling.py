@@ -544,9 +544,25 @@ async def test_what_took_too_long_and_cannot_be_asked_about_is_in_doubt_and_the_
     clerk = agent(turns([("fly", "X")]), toolsets=[toolset], capabilities=[Settled(settlement)])
     ((outcome, text),) = answers(await clerk.run("go"))
 
-    assert (outcome, world.log) == ("failed", ["fly X"])
+    assert (outcome, world.log) == ("retried", ["fly X"])  # it counts as a retry, as with stock
     assert "the outcome of fly on mail:/X is unknown: do not repeat it" in text
     assert [doubt.tool for doubt in settlement.in_doubt()] == ["fly"]
+
+
+@pytest.mark.parametrize("settled", [False, True], ids=["stock", "settled"])
+async def test_tools_that_take_too_long_use_up_the_retries(world, settlement, settled):
+    @effect("irreversible", scope="mail:/{what}")
+    async def fly(what: str) -> str:
+        world.act(f"fly {what}")
+        await asyncio.Event().wait()
+
+    ours = [Settled(settlement)] if settled else []
+    clerk = agent(
+        turns([("fly", "X")], [("fly", "Y")]), toolsets=[FunctionToolset([fly], timeout=0.05)], capabilities=ours
+    )
+    with pytest.raises(UnexpectedModelBehavior, match="exceeded max retries count of 1"):
+        await clerk.run("go")
+    assert world.log == ["fly X", "fly Y"]
 
 
 async def test_an_undo_gets_the_value_of_a_tool_return_and_the_model_its_content(world, settlement):
