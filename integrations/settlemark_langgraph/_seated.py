@@ -88,6 +88,7 @@ class SeatedCall:
     Attributes:
         cut: the call's run of the node was cut short.
         turnstile: entered to run the tool, where not all tools may work at once.
+        came: nothing else answered in its tool's place.
     """
 
     def __init__(
@@ -102,6 +103,7 @@ class SeatedCall:
         self.may_wait = may_wait
         self.turnstile: AbstractContextManager[Any] = nullcontext()
         self.taken = False
+        self.came = True
         self.cut = False
         self.answer: Any = None
         self.error: BaseException | None = None
@@ -135,7 +137,8 @@ class SeatedCall:
 
     def leave(self) -> Program[None]:
         """Tell the turn that the call is over, and how it ended; wait for the other tasks' calls, where it can."""
-        failed = None if self.error is not None else failure(self.answer)
+        # An error that a wrapper answered in the tool's place, as for a rejected call, is no failure of the tool.
+        failed = None if self.error is not None or not self.came else failure(self.answer)
         if isinstance(self.error, GraphInterrupt):
             # A call that waits for another's question has the other's error; a middleware may ask in a tool's place.
             others = (call for call in self.turn.calls if call is not self.place)

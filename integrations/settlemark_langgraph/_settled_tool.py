@@ -20,7 +20,15 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from settlemark import Gate, Outcome, Queued, UsageError
 from settlemark.agents import TOLD, Caller, words
 from settlemark.hosting import Program, in_event_loop, run_async, run_sync, to_its_end
-from settlemark_langgraph._arguments import BadCall, apart, arguments_of, as_given, is_async_only, runs_in_a_thread
+from settlemark_langgraph._arguments import (
+    BadCall,
+    apart,
+    arguments_of,
+    as_given,
+    is_async_only,
+    models_part,
+    runs_in_a_thread,
+)
 from settlemark_langgraph._gates import OWN_QUESTION, WrongAnswer, as_control, as_raised, ask, edited, own_questions
 from settlemark_langgraph._messages import answer_from, answer_of, failure, plain, told
 from settlemark_langgraph._seated import SeatedCall
@@ -65,6 +73,7 @@ class SettledTool:
         caller, in_loop, config = Caller(), in_event_loop(), config or ensure_config()
         if self._settles and is_async_only(self._tool):
             raise UsageError(_ASYNC.format(tool=self._tool.name, remedy=_AWRAP if in_loop else _AINVOKE))
+        self._seated.came = True
         self._arguments = arguments_of(self._tool, call, self._asked)
         given = self._given(call)
         if isinstance(given, BadCall):
@@ -72,7 +81,7 @@ class SettledTool:
 
         def work(call: Any, config: RunnableConfig) -> Any:
             with self._seated.turnstile:
-                return self._tool.invoke(apart(call, self._arguments), config)
+                return self._tool.invoke(self._apart(call), config)
 
         def run(call: Any) -> Any:
             with self._acting(config) as (inner, ended):
@@ -89,6 +98,7 @@ class SettledTool:
     async def ainvoke(self, call: Any, config: RunnableConfig | None = None) -> Any:
         """Run the tool in its turn and return its result."""
         caller, config = Caller(), config or ensure_config()
+        self._seated.came = True
         self._arguments = arguments_of(self._tool, call, self._asked)
         given = self._given(call)
         if isinstance(given, BadCall):
@@ -96,7 +106,7 @@ class SettledTool:
 
         async def run(call: Any) -> Any:
             with self._acting(config) as (inner, ended):
-                work = self._tool.ainvoke(apart(call, self._arguments), inner)
+                work = self._tool.ainvoke(self._apart(call), inner)
                 if self._seated.place.held:
                     # Another call's task releases it: this one's context goes along.
                     ended.append(_checked(await caller.awaited(work)))
@@ -117,6 +127,10 @@ class SettledTool:
                 self._leave_behind()
                 raise
         return self._result(ended[0])
+
+    def _apart(self, call: Any) -> Any:
+        """Return a call with a copy of the model's arguments; in the place of a forged one stands what was injected."""
+        return apart(call, models_part(self._tool, self._arguments))
 
     def _ask(self, config: RunnableConfig, gate: Gate) -> Any:
         """Return the answer to the question whether this call may act."""
@@ -177,7 +191,7 @@ class SettledTool:
 
         return seated.turn.perform(
             seated.place,
-            partial(run, apart(call, self._arguments)),
+            partial(run, self._apart(call)),
             self._arguments,
             given=given,
             because=seated.because,
@@ -220,6 +234,7 @@ class SettledRequest(ToolCallRequest):
         seated, kind = SeatedCall.of(runtime), type(cast("object", tool))
         if seated is not None and tool is not None and kind is not SettledTool:
             tool = cast("BaseTool", SettledTool(tool, seated, tool_call))
+            seated.came = False
         super().__init__(tool_call, tool, state, runtime)
 
 
