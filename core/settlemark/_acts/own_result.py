@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final, cast
 
 _OWN: Final = "$own"
@@ -25,16 +24,17 @@ def with_answer(own: Any, answer: Any) -> dict[str, Any]:
 
 def own_of(recorded: Any) -> Any:
     """Return the tool's own result of a recorded one."""
-    return cast("Mapping[str, Any]", recorded)[_OWN] if _is_both(recorded) else recorded
+    return cast("dict[str, Any]", recorded)[_OWN] if _is_both(recorded) else recorded
 
 
 def answer_in(recorded: Any) -> Any:
     """Return the framework's answer of a recorded result, or None where only the tool's own is recorded."""
-    return cast("Mapping[str, Any]", recorded)[_ANSWER] if _is_both(recorded) else None
+    return cast("dict[str, Any]", recorded)[_ANSWER] if _is_both(recorded) else None
 
 
 def _is_both(recorded: Any) -> bool:
-    return isinstance(recorded, Mapping) and set(cast("Mapping[str, Any]", recorded)) == {_OWN, _ANSWER}
+    # By its type alone: a result that was never recorded may raise whatever it is asked.
+    return type(recorded) is dict and set(cast("dict[str, Any]", recorded)) == {_OWN, _ANSWER}
 
 
 __all__ = ["answer_in", "own_of", "with_answer"]
