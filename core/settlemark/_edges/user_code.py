@@ -64,11 +64,13 @@ def ended(function: Callable[..., Any], /, *args: Any) -> Ended:
 
 
 async def awaited_to_its_end(coroutine: Awaitable[Any]) -> Ended:
-    """Await something and return its outcome as a value; see `ended`."""
+    """Await something and return its outcome as a value, for a task of its own; see `ended`.
+
+    A thread's `GeneratorExit` reaches a task by being thrown into its coroutine, which closes whatever that awaits: as
+    the error of a future it would close whoever awaits the task as well, and nobody would undo what they had begun.
+    """
     try:
         return Ended(await coroutine)
-    except GeneratorExit:
-        raise  # this coroutine itself is being closed: see `Through`
     except BaseException as error:
         return Ended(None, error)
 

@@ -290,13 +290,13 @@ async def to_its_end(work: Coroutine[Any, Any, Any]) -> Any:
     The result is returned, and this task is cancelled at its next await.
     """
     patience = Patience()
-    found = await uninterrupted(asyncio.ensure_future(work), patience)
+    ended = await uninterrupted(asyncio.ensure_future(awaited_to_its_end(work)), patience)
     task = asyncio.current_task()
     if patience.interrupted and task is not None:
         # the same cancellation again: a counter of cancellations, such as `asyncio.timeout`, must find one
         task.uncancel()
         task.cancel(*patience.taken().args)
-    return found
+    return outcome_of(ended)
 
 
 async def _wait_async(request: Wait) -> bool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextvars import Context, copy_context
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from settlemark._acts.current import carried_into
+from settlemark._edges.user_code import awaited_to_its_end, outcome_of
 
 T = TypeVar("T")
 
@@ -36,7 +37,8 @@ class Caller:
 
     async def awaited(self, work: Coroutine[Any, Any, T]) -> T:
         """Await a tool's work in a task of its own."""
-        return await asyncio.create_task(work, context=carried_into(self._context))
+        ended = await asyncio.create_task(awaited_to_its_end(work), context=carried_into(self._context))
+        return cast("T", outcome_of(ended))
 
 
 __all__ = ["Caller"]
