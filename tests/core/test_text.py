@@ -649,6 +649,8 @@ TABLE = {
     "Declarations.learn(arguments)": ELSEWHERE,
     "Declarations.learn(name)": ELSEWHERE,
     "Declarations.of(name)": tools,
+    "Declarations.refuse_typos(names)": ELSEWHERE,
+    "Declarations.refuse_typos(owner)": ELSEWHERE,
     "Gathering.__init__(name)": ELSEWHERE,
     "Names.__init__(prefix)": names,
     "Names.has(name)": ELSEWHERE,

@@ -115,9 +115,9 @@ class Declarations:
         Raises:
             DeclarationError: a name is almost that of a tool which `effects=` does not name; nothing was run.
 
-        >>> Declarations(Settlement("memory:"), {"serch": "read"}).refuse_typos(["search"], "this agent")
+        >>> Declarations(Settlement("memory:"), {"searches": "read"}).refuse_typos(["search"], "this agent")
         Traceback (most recent call last):
-        settlemark...DeclarationError: effects= names 'serch', which is no tool of this agent: is 'search' meant? ...
+        settlemark...DeclarationError: effects= names 'searches', which is no tool of this agent: is 'search' meant? ...
         """
         unnamed = [name for name in names if name not in self._effects]
         for name in self._effects.keys() - set(names):

@@ -104,9 +104,9 @@ def test_what_no_form_reads_is_asked_again_with_the_forms_and_nothing_runs(world
 
 
 def test_a_name_in_effects_that_is_almost_a_tools_is_refused_before_the_first_effect(world, settlement):
-    made = agent(trip(world), settlement, ("book", {"hotel": "Ada"}), effects={"boook": "read"})
+    made = agent(trip(world), settlement, ("book", {"hotel": "Ada"}), effects={"books": "read"})
 
-    with pytest.raises(DeclarationError, match="'boook', which is no tool of this agent: is 'book' meant"):
+    with pytest.raises(DeclarationError, match="'books', which is no tool of this agent: is 'book' meant"):
         made.invoke({"messages": [("human", "go")]}, THREAD)
 
     assert world.log == []
