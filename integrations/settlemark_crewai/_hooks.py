@@ -12,7 +12,7 @@ from crewai import Task
 from crewai.agents.agent_builder.base_agent import BaseAgent
 from crewai.agents.agent_executor import AgentExecutor
 from crewai.hooks import InterceptionPoint
-from crewai.hooks.dispatch import get_global_hook_list
+from crewai.hooks.dispatch import HookAborted, get_global_hook_list
 from crewai.hooks.tool_hooks import ToolCallHookContext
 from crewai.tools import BaseTool
 
@@ -22,6 +22,13 @@ from settlemark_crewai._job import Job
 from settlemark_crewai._session import Session, alone
 from settlemark_crewai._side_data import Beside
 from settlemark_crewai._tools import Mark, mark_of
+
+_HEAD_START_SECONDS = 0.2
+"""How long before the first request to a model CrewAI may have begun to count an agent's `max_execution_time`."""
+
+
+class _GivenUp(HookAborted, TimeoutError):
+    """An agent's time is over: `HookAborted` leaves the agent, and CrewAI takes a `TimeoutError` for its own."""
 
 
 @dataclass(slots=True, eq=False)
@@ -102,6 +109,8 @@ def _before_model(context: Any) -> None:
     if session is None or not session.goes_on(executor):
         session = _session_of(executor)
     if session is not None:
+        if session.is_given_up:
+            raise _GivenUp("the agent's max_execution_time is over, and what was open by then is undone")
         session.tell(executor)
 
 
@@ -113,6 +122,8 @@ def _session_of(executor: AgentExecutor) -> Session | None:
         return None
     job = here.job if here is not None else own[0]
     work = here.begin(executor) if here is not None else _work_of(executor, job)
+    limit = None if executor.agent is None else getattr(executor.agent, "max_execution_time", None)
+    work.limit(None if limit is None else limit - min(_HEAD_START_SECONDS, limit / 10))
     session = Session(executor, work, job)
     for thing in (executor, *executor.tools):
         _sessions.put(thing, session)

@@ -119,6 +119,11 @@ class Session:
 
     # ---- before a request to the model
 
+    @property
+    def is_given_up(self) -> bool:
+        """Whether its agent's time is over."""
+        return self._work.is_given_up
+
     def goes_on(self, executor: AgentExecutor) -> bool:
         """Whether this request is of the same invocation as the last one: its messages are still there."""
         return executor.iterations > 0 or any(message is self._anchor for message in executor.messages)

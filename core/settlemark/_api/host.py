@@ -225,6 +225,7 @@ class Host:
         run: str,
         position: Position | None = None,
         may_touch: str | Scope | Iterable[str | Scope] = (),
+        max_age: float | None = None,
         comes_back: bool = False,
         asked: Asked | None = None,
     ) -> Program[Part]:
@@ -233,9 +234,12 @@ class Host:
         The program returns a `Part`, which joins the enclosing call, if there is one. `comes_back` says that a name
         entered again stands for the same decisions, as when a framework resumes: effects that an aborted attempt could
         not undo are not repeated, but answered from the record. `asked` tells a turn of an agent that a call runs from
-        that agent's other turns.
+        that agent's other turns. `max_age` counts where it is less than the settlement's.
         """
-        options = self.options(name, run, may_touch=may_touch, position=position, whole=False)
+        ages = [age for age in (max_age, self.settings.max_age) if age is not None]
+        options = self.options(
+            name, run, may_touch=may_touch, position=position, whole=False, max_age=min(ages, default=None)
+        )
         return self.driver.entrance.enter(**options, independent=False, comes_back=comes_back, asked=asked)
 
     def choice(self, name: str, *, run: str, position: Position | None = None) -> Choice:

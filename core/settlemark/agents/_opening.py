@@ -28,6 +28,7 @@ def open_turn(  # noqa: PLR0913 - one keyword for each property
     order: Order = "turn",
     position: Position | None = None,
     may_touch: Sequence[str | Scope] = (),
+    max_age: float | None = None,
     undoes: bool = True,
     resumable: bool = False,
     let_through: Control = (),
@@ -45,6 +46,7 @@ def open_turn(  # noqa: PLR0913 - one keyword for each property
         order: see `Turn`.
         position: shared by the siblings of one superstep, but for the ordinal.
         may_touch: scopes that it holds before its first call runs.
+        max_age: seconds for which it may be open, where it is a transaction of its own; then it is undone.
         undoes: False asks for order and deduplication alone: nothing is held, nothing undone.
         resumable: the framework may come back to it under the same name.
         let_through: the framework's control flow: it puts the turn aside.
@@ -70,7 +72,7 @@ def open_turn(  # noqa: PLR0913 - one keyword for each property
         keep_answered(settlement, asked.before)
     part = within or (
         yield from host_of(settlement).begin(
-            name, run=run, position=position, may_touch=may_touch, comes_back=True, asked=asked
+            name, run=run, position=position, may_touch=may_touch, max_age=max_age, comes_back=True, asked=asked
         )
     )
     before: list[Attempt] = []

@@ -26,6 +26,9 @@ from settlemark.agents._settling import Control
 from settlemark.agents._shared import Succession
 from settlemark.agents._turn import AgentTurn, Plan
 
+_LEAST_SECONDS = 0.001
+"""For a turn that opens as its framework gives it up: then it is undone."""
+
 Settles = Literal["turn", "part", "run"]
 """What settles together: the calls of a turn, all of one agent's or task's work, or all of a run."""
 
@@ -76,6 +79,7 @@ class Work:
         self._singles: list[AgentTurn] = []
         self._order: Turn | None = None
         self._cut: BaseException | None = None
+        self._until: float | None = None
         self._lock = threading.Lock()
         own = Succession(run.settlement, run.name, self._named, run.may_touch) if run.settle == "part" else None
         self._shared = shared or own
@@ -97,6 +101,30 @@ class Work:
             self._cut = None
             self._again = self._again or self._recalled is not None
             self._recalled = None
+
+    def limit(self, seconds: float | None) -> None:
+        """Say that the framework gives it up after so many seconds; None: it has no time limit.
+
+        A turn that is open by then is undone as soon as no call of it runs, and a call that comes later is refused: a
+        tool that nobody can stop goes on, and what its agent does next is for nobody.
+        """
+        with self._lock:
+            self._until = None if seconds is None else self.now() + seconds
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether the time is over after which the framework gives it up."""
+        left = self._left()
+        return left is not None and left <= 0
+
+    def _left(self) -> float | None:
+        """Return the seconds until the framework gives it up; None where it does not."""
+        until = self._until
+        return None if until is None else until - self.now()
+
+    def _stopped(self) -> BaseException | None:
+        """Return what has stopped it, if anything has."""
+        return TimeoutError() if self._cut is None and self.is_given_up else self._cut
 
     @property
     def unfinished(self) -> AgentTurn | None:
@@ -121,7 +149,7 @@ class Work:
         """
         with self._lock:
             self._answered = answered
-            turn = AgentTurn(self, calls, because=because, before=self._last, cut=self._cut)
+            turn = AgentTurn(self, calls, because=because, before=self._last, cut=self._stopped())
             self._last = turn
             if any(call.acts for call in calls):
                 self._acted = turn
@@ -139,7 +167,7 @@ class Work:
             if not self._singles:
                 self._order = None
             before = self._singles[-1] if self._singles else None
-            turn = AgentTurn(self, [call], because=because, before=before, alone=True, cut=self._cut)
+            turn = AgentTurn(self, [call], because=because, before=before, alone=True, cut=self._stopped())
             self._singles.append(turn)
             if call.acts:
                 self._acted = turn
@@ -228,6 +256,7 @@ class Work:
         if self._shared is not None and any(plan.calls[place].acts for place in rest):
             inner: Part = yield from self._shared.enter(self._number)
             within = Part(inner.attempt, inner.numbering.under(self._number))
+        left = self._left()
         turn: OpenTurn = yield from open_turn(
             run.settlement,
             plan.name,
@@ -236,6 +265,7 @@ class Work:
             turn=plan.order,
             order=run.order,
             may_touch=run.may_touch,
+            max_age=None if left is None else max(left, _LEAST_SECONDS),
             resumable=run.resumable,
             let_through=run.let_through,
             park=run.park,
