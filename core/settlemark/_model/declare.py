@@ -331,6 +331,8 @@ def _is_duration(seconds: object) -> bool:
 def effect(kind: EffectName | EffectClass, *, name: str | None = None, **parts: Unpack[Parts]) -> Callable[[_F], _F]:
     """Return a decorator that declares what a tool does to the world; the tool itself is unchanged.
 
+    On a class of tools, as LangChain and CrewAI have them, it says what a call of the method `_run` does.
+
     Args:
         kind: `read`, `idempotent`, `reversible`, `staged`, `irreversible` or `opaque`.
         scope: the resource the tool acts on, a template over its arguments: `"room:/{hotel}/{date}"`; or a function
@@ -383,7 +385,9 @@ def effect(kind: EffectName | EffectClass, *, name: str | None = None, **parts: 
         if not callable(function):
             raise _misplaced(function)
         tool = name or named_by(function)
-        declaration = declare(tool, kind, function=function, **parts)
+        # A class of tools, as frameworks have them: a call runs its `_run`.
+        runs = getattr(function, "_run", function) if isinstance(function, type) else function
+        declaration = declare(tool, kind, function=runs, **parts)
         try:
             bear(function, declaration)
         except (AttributeError, ValueError):
