@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.rooms.model import Disposed
 from tests.rooms.protocol import FINISHED
@@ -41,9 +41,13 @@ def told(recorded, effect, change):
     return RecordedTransaction(recorded.row, recorded.state, 1, effects=[after, *siblings]), after
 
 
-WORDS = st.builds(
-    Word, found=st.sampled_from([None, True, {"id": 1}, {"id": 2}, "w1"]), by=st.just("ada"), at=st.just(NOON)
-)
+def words(*found):
+    return st.builds(Word, found=st.sampled_from(found), by=st.just("ada"), at=st.just(NOON))
+
+
+YES, NO = words(True, {"id": 1}, {"id": 2}, "w1"), words(None)
+WORDS = YES | NO
+CONTRADICTIONS = st.tuples(YES, NO) | st.tuples(NO, YES)
 TAGS = st.sampled_from([None, *Tag])
 OTHERS = st.lists(st.sampled_from(Outcome), max_size=2)
 SENT = st.builds(
@@ -80,19 +84,18 @@ def test_of_two_words_the_first_stays(found, first, second, undoable):
         assert twice[1].result == once[1].result
 
 
-@given(doubts(), WORDS, WORDS, st.booleans())
-def test_a_contradiction_is_named_whatever_it_is_about(found, first, second, undoable):
-    assume((first.found is None) is not (second.found is None))
+@given(doubts(), CONTRADICTIONS, st.booleans())
+def test_a_contradiction_is_named_whatever_it_is_about(found, words, undoable):
+    first, second = words
     once = told(*found, judge(*found, first, undoable=undoable))
     twice = told(*once, judge(*once, second, undoable=undoable))
     assert twice[1].tag not in (None, Tag.CLEAN)
     assert "told otherwise" in twice[1].note
 
 
-@given(doubts(), WORDS, WORDS, st.booleans(), st.sampled_from(["confirmed", "absent"]))
-def test_between_words_that_contradict_each_other_an_operator_decides(found, first, second, undoable, verdict):
-    assume((first.found is None) is not (second.found is None))
-    for word in (first, second):
+@given(doubts(), CONTRADICTIONS, st.booleans(), st.sampled_from(["confirmed", "absent"]))
+def test_between_words_that_contradict_each_other_an_operator_decides(found, words, undoable, verdict):
+    for word in words:
         found = told(*found, judge(*found, word, undoable=undoable))
     happened = verdict == "confirmed"
     recorded, effect = told(
@@ -117,9 +120,8 @@ def test_a_word_on_what_is_in_doubt_ends_the_doubt_and_says_who_and_when(found, 
     assert "ada, 2026-01-01 12:00 UTC" in after.note
 
 
-@given(doubts([State.ABORTED]), WORDS, st.booleans())
+@given(doubts([State.ABORTED]), YES, st.booleans())
 def test_what_happened_in_a_transaction_that_was_undone_is_undone_or_named(found, word, undoable):
-    assume(word.found is not None)
     recorded, after = told(*found, judge(*found, word, undoable=undoable))
     assert after.tag is (Tag.LEAKED if after.row.held else Tag.UNRESOLVED)
     assert is_to_undo(recorded, after) is (undoable and not after.row.held)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
-from typing import Any, ForwardRef, Literal, TypedDict, TypeVar, Unpack
+from typing import Any, ForwardRef, Literal, TypedDict, TypeVar, Unpack, cast
 
 from settlemark._edges.errors import DeclarationError
 from settlemark._edges.text import TOOL, VERSION, brief, identity, prose
@@ -386,7 +386,7 @@ def effect(kind: EffectName | EffectClass, *, name: str | None = None, **parts: 
             raise _misplaced(function)
         tool = name or named_by(function)
         # A class of tools, as frameworks have them: a call runs its `_run`.
-        runs = getattr(function, "_run", function) if isinstance(function, type) else function
+        runs = getattr(function, "_run", function) if isinstance(cast("object", function), type) else function
         declaration = declare(tool, kind, function=runs, **parts)
         try:
             bear(function, declaration)
