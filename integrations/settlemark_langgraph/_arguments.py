@@ -10,6 +10,7 @@ from typing import Any, Self, cast
 
 from langchain_core.messages import ToolCall
 from langchain_core.tools import BaseTool, StructuredTool, Tool
+from langgraph.prebuilt import ToolRuntime
 from pydantic import BaseModel
 
 from settlemark.hosting import json_text
@@ -89,7 +90,8 @@ def arguments_of(tool: BaseTool, call: ToolCall, own: Mapping[str, Any]) -> Mapp
     known: Collection[str] = tool.args if schema is None else _models_own(tool)
     hidden: Collection[str] = () if schema is None else schema.model_fields.keys() - known
     asked = {name: value for name, value in own.items() if name not in hidden}
-    found = {name: value for name, value in call["args"].items() if name in known or name in asked}
+    given = _without_runtime(call["args"])
+    found = {name: value for name, value in given.items() if name in known or name in asked}
     is_own = found.keys() == asked.keys() and all(found[name] is value for name, value in asked.items())
     return own if is_own else found
 
@@ -97,7 +99,12 @@ def arguments_of(tool: BaseTool, call: ToolCall, own: Mapping[str, Any]) -> Mapp
 def models_part(tool: BaseTool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments that a model may give; the rest was injected."""
     known: Collection[str] = tool.args if _schema(tool) is None else _models_own(tool)
-    return {name: value for name, value in arguments.items() if name in known}
+    return {name: value for name, value in _without_runtime(arguments).items() if name in known}
+
+
+def _without_runtime(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    # LangGraph injects it by a parameter's name as well: nothing of the tool's schema tells that it is no argument.
+    return {name: value for name, value in arguments.items() if not isinstance(value, ToolRuntime)}
 
 
 def before_injection(tool: BaseTool | None, call: ToolCall) -> Mapping[str, Any] | None:
