@@ -86,8 +86,7 @@ def arguments_of(tool: BaseTool, call: ToolCall, own: Mapping[str, Any]) -> Mapp
     >>> arguments_of(book, ToolCall(name="book", args={"hotel": "Bee"}, id="1"), {"hotel": "Ada"})
     {'hotel': 'Bee'}
     """
-    schema = _schema(tool)
-    known: Collection[str] = tool.args if schema is None else _models_own(tool)
+    schema, known = _schema(tool), _known(tool)
     hidden: Collection[str] = () if schema is None else schema.model_fields.keys() - known
     asked = {name: value for name, value in own.items() if name not in hidden}
     given = _without_runtime(call["args"])
@@ -98,8 +97,12 @@ def arguments_of(tool: BaseTool, call: ToolCall, own: Mapping[str, Any]) -> Mapp
 
 def models_part(tool: BaseTool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments that a model may give; the rest was injected."""
-    known: Collection[str] = tool.args if _schema(tool) is None else _models_own(tool)
+    known = _known(tool)
     return {name: value for name, value in _without_runtime(arguments).items() if name in known}
+
+
+def _known(tool: BaseTool) -> Collection[str]:
+    return tool.args if _schema(tool) is None else _models_own(tool)
 
 
 def _without_runtime(arguments: Mapping[str, Any]) -> dict[str, Any]:

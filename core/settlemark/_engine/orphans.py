@@ -62,6 +62,8 @@ class Orphans:
 
         Their answers were given before that process died: what their counterparty does not know of stays in doubt.
         """
+        if not attempt.again:
+            return  # nothing of it is from before
         for effect in attempt.in_order():
             kept = effect.came < attempt.again and effect.tag is None and not effect.held
             if kept and effect.outcome is Outcome.UNKNOWN and effect.declaration.probe is not None:

@@ -228,11 +228,11 @@ class Work:
         if acting and name is None:
             with self._lock:
                 self._note_doubts()
-                keys = {decision.key for decision in recalled.decisions}
-                recalled.decisions.extend(doubt for doubt in self.run.doubts if doubt.key not in keys)
             yield from ask_again(self.run.settlement, self.run.doubts)
             yield from ask_again(self.run.settlement, recalled.decisions)
             with self._lock:
+                keys = {decision.key for decision in recalled.decisions}
+                recalled.decisions.extend(doubt for doubt in self.run.doubts if doubt.key not in keys)
                 found = recalled.claim([(calls[place], self._scopes(calls[place])) for place in acting])
             known = {place: one for place, one in zip(acting, found, strict=True) if one is not None}
             if any(place not in known or isinstance(known[place], SettlemarkError) for place in acting):
