@@ -194,7 +194,7 @@ def public(kind):
     }
 
 
-def test_the_table_has_every_verb(open_settlement, store):
+def test_the_table_has_every_verb(store, open_settlement):
     known = set(verbs(open_settlement(store.url), Desk())) | LOCAL
     told = public(Settlement) | public(Transaction)
     assert {name for name in told - known if not is_of_no_store(name)} == set()
@@ -206,7 +206,7 @@ def is_of_no_store(name):
     return name == "Settlement.url"
 
 
-def test_every_verb_returns_or_raises_in_time_and_all_is_accounted_for_when_the_store_is_back(open_settlement, store):
+def test_every_verb_returns_or_raises_in_time_and_all_is_accounted_for_when_the_store_is_back(store, open_settlement):
     settlement, desk, ended = open_settlement(store.url, wait=WAIT, lease=600), Desk(), {}
 
     def go(name, verb):
@@ -241,7 +241,7 @@ def test_every_verb_returns_or_raises_in_time_and_all_is_accounted_for_when_the_
 
 
 @pytest.mark.parametrize("moment", ["begin", "call", "read", "commit", "abort", "run", "body", "tool"])
-async def test_a_cancelled_task_leaves_at_once_and_the_loop_goes_on(open_settlement, store, moment):
+async def test_a_cancelled_task_leaves_at_once_and_the_loop_goes_on(store, open_settlement, moment):
     settlement, desk = open_settlement(store.url, wait=2 * GENEROUS, lease=600), Desk()
     opening = settlement.transaction("trip")
     ticks = []
@@ -303,7 +303,7 @@ async def test_a_cancelled_task_leaves_at_once_and_the_loop_goes_on(open_settlem
 # ---- what was done is not lost
 
 
-def test_what_an_act_did_while_the_store_hung_is_told_when_it_is_back(open_settlement, store):
+def test_what_an_act_did_while_the_store_hung_is_told_when_it_is_back(store, open_settlement):
     settlement, desk = open_settlement(store.url, wait=WAIT, lease=600), Desk()
     hang = store.hanging()
 
@@ -354,7 +354,7 @@ def test_a_commit_whose_answer_is_lost_is_found_out_and_never_told_as_not_taken(
     network.close()
 
 
-def test_a_leader_whose_time_is_over_strands_nobody_who_has_more(open_settlement, store):
+def test_a_leader_whose_time_is_over_strands_nobody_who_has_more(store, open_settlement):
     settlement, desk = open_settlement(store.url, wait=PATIENCE, lease=600), Desk()
     first, ended = threading.Event(), {}
 
@@ -387,7 +387,7 @@ def test_a_leader_whose_time_is_over_strands_nobody_who_has_more(open_settlement
 # ---- opening and closing
 
 
-def test_opening_on_a_store_that_hangs_says_so_in_time(open_settlement, store):
+def test_opening_on_a_store_that_hangs_says_so_in_time(store, open_settlement):
     Settlement(store.url).close()
     with store.hanging():
         with pytest.raises(LedgerError):

@@ -8,15 +8,17 @@ import os
 import select
 import signal
 import threading
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AsyncExitStack, ExitStack, suppress
 
 import pytest
+from tests.core.hanging import LockedFile
 from tests.core.places import PLACES, Scene, Watching, World, run, tools_of
 from tests.rooms.api import standing
 from tests.rooms.doctor import examine
+from tests.rooms.ledger import _limits
 from tests.rooms.lifecycle import DROPPED
 
-from settlemark import Refused, Settlement, State, effect
+from settlemark import LedgerError, Refused, Settlement, State, effect
 from settlemark.hosting import Reason, host_of
 from settlemark.ledger import open_ledger
 from settlemark.testing import in_child
@@ -543,3 +545,47 @@ def test_a_refusal_does_not_leave_a_commit_without_its_program(quick):
     with pytest.raises(Refused), quick.transaction("trip", before_commit=[no]) as tx:
         tx.call(send, to="bee")
     assert host_of(quick).driver.ages.stranded() == []
+
+
+@pytest.mark.parametrize("hangs_at", ["begin", "undo", "end"])
+def test_an_abort_whose_end_the_store_has_yet_to_take_is_not_stranded(tmp_path, open_settlement, monkeypatch, hangs_at):
+    monkeypatch.setattr(_limits, "LEAST_SECONDS", 0.2)
+    file = LockedFile(tmp_path)
+    hang = file.hanging()
+
+    @effect("reversible", scope="room:/{hotel}", undo=lambda hotel: hangs_at == "undo" and hang.__enter__())
+    def book(hotel):
+        return hotel
+
+    settlement = open_settlement(file.url, wait=0.3)
+    host_of(settlement)._maintenance.stop()  # nobody else goes on with the abort meanwhile
+    undoing = host_of(settlement).driver.undoing
+    undo_effects = undoing._conclude_effects
+
+    def undo_effects_and_hang(*of):
+        left = yield from undo_effects(*of)
+        hang.__enter__()
+        return left
+
+    def another_program_looks(*_of):
+        """Take the transaction to be concluded, and leave it: a program is at that."""
+        with host_of(settlement).driver.kernel.local as protocol:
+            protocol.take_aborted(1)
+
+    tx = settlement.transaction("trip").__enter__()
+    tx.call(book, hotel="Bee")
+    if hangs_at == "begin":
+        hang.__enter__()
+    elif hangs_at == "end":
+        monkeypatch.setattr(undoing, "_conclude_effects", undo_effects_and_hang)
+        monkeypatch.setattr(undoing._freshness, "keep_plan", another_program_looks)
+    try:
+        with suppress(LedgerError):
+            tx.abort("over")
+        while_it_hangs = host_of(settlement).driver.ages.stranded()
+    finally:
+        hang.__exit__(None, None, None)
+    assert while_it_hangs == []
+    settlement.recover()  # the store takes what was queued
+    settlement.recover()  # and what this has aborted is concluded
+    assert host_of(settlement).protocol.live == {}

@@ -60,12 +60,12 @@ class Attempt:
     """
 
     __slots__ = (
-        "again", "age_told", "approver", "ask", "began", "concluded", "concluding", "decided_at", "effects", "entering",
-        "expected", "handed_over", "held_scopes", "hooks", "judged", "live_reads", "max_age", "name", "number",
-        "numbering", "on_failure", "overdue", "park", "parks", "patient", "payloads", "placed", "placed_before",
-        "prefix", "recorded", "records", "replay", "retries", "run", "sealed_at", "settling", "since", "speculative",
-        "splinters", "stays", "suspended", "told_waiting", "turned_away", "txn", "wait", "waited", "waiters", "worker",
-        "written",
+        "again", "age_told", "approver", "ask", "began", "concluded", "concluding", "decided_at", "effects",
+        "end_queued", "entering", "expected", "handed_over", "held_scopes", "hooks", "judged", "live_reads",
+        "max_age", "name", "number", "numbering", "on_failure", "overdue", "park", "parks", "patient", "payloads",
+        "placed", "placed_before", "prefix", "recorded", "records", "replay", "retries", "run", "sealed_at",
+        "settling", "since", "speculative", "splinters", "stays", "suspended", "told_waiting", "turned_away", "txn",
+        "wait", "waited", "waiters", "worker", "written",
     )  # fmt: skip
 
     def __init__(
@@ -112,6 +112,7 @@ class Attempt:
         self.worker = ""  # the name under which this process acts, or last acted, for it
         self.again = 0  # how often it was entered again
         self.written = self.suspended = self.told_waiting = self.concluding = False
+        self.end_queued = False  # it is undone, and the store has yet to take that: this goes on by itself
         self.handed_over = False  # decided, and its program has ended: the maintenance thread goes on
         self.park: Literal["keep", "split"] | None = None  # what its end is to be, in place of its commit
         self.parks: Literal["keep", "split"] | None = None  # how, when something of it waits for a person at its end

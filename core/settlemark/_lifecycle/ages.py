@@ -67,7 +67,7 @@ class Ages:
         if txn.state is State.OPEN or txn.running or attempt.concluding or attempt in self._recovery.ending:
             return False  # its caller, or a program, is at work on it
         if txn.state is State.ABORTING:
-            return txn not in aborted and txn not in self._undoing.given and not txn.dependents
+            return not (attempt.end_queued or txn in aborted or txn in self._undoing.given or txn.dependents)
         return not attempt.settling
 
     def end_dropped(self, attempt: Attempt) -> Program[None]:

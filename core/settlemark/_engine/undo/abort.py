@@ -164,6 +164,8 @@ class Undoing:
             return
 
         def finish(protocol: Protocol, book: Book) -> None:
+            attempt.end_queued = False
+            book.on_rollback(partial(setattr, attempt, "end_queued", True))
             if not txn.finished:
                 protocol.finish_abort(txn)
             if (
@@ -174,6 +176,7 @@ class Undoing:
             if txn.successor is not None:
                 self._kernel.seat(book, txn.successor, attempt.next(txn.successor))
 
+        attempt.end_queued = True
         yield from self._kernel.queue_step(finish)
         self._freshness.keep_plan(attempt, txn)
         with self._kernel.local:
