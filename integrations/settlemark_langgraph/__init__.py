@@ -20,11 +20,11 @@ except ImportError as _error:
     raise _missing("settlemark_langgraph needs LangGraph", "langgraph", _error) from _error
 
 from settlemark.hosting import approve, edit, reject
+from settlemark_langgraph._calls.one_tool import settled
 from settlemark_langgraph._candidates.choose import achoose, choice, choose
 from settlemark_langgraph._corrections import corrections
 from settlemark_langgraph._frontier import frontier
 from settlemark_langgraph._middleware import SettlementMiddleware
-from settlemark_langgraph._one_tool import settled
 from settlemark_langgraph._recording.record import record
 from settlemark_langgraph._rewind.rewind import ThreadRewind, arewind, rewind
 from settlemark_langgraph._supersteps.checkpointer import settled_checkpointer

@@ -15,8 +15,8 @@ from langgraph.config import get_config
 from settlemark import Settlement
 from settlemark.agents import Since, since_answered
 from settlemark.hosting import in_event_loop, run_sync
-from settlemark_langgraph._acknowledged import key_of, unmarked
-from settlemark_langgraph._messages import answer_from, told
+from settlemark_langgraph._messages.acknowledged import key_of, unmarked
+from settlemark_langgraph._messages.messages import answer_from, told
 from settlemark_langgraph._supersteps.superstep import Superstep
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from langgraph.prebuilt import ToolRuntime
 
 from settlemark import UsageError
-from settlemark_langgraph._seated import SeatedCall
+from settlemark_langgraph._turns.seated import SeatedCall
 
 
 def frontier(runtime: ToolRuntime[Any, Any], scope: str) -> int:

@@ -18,20 +18,20 @@ from langgraph.types import Command
 from settlemark import Settlement, UsageError
 from settlemark.agents import keep_answered
 from settlemark.hosting import Order, Park, Program, in_thread, run_async, run_sync
+from settlemark_langgraph._calls.one_call import asettle, settle
+from settlemark_langgraph._calls.settled_tool import settled
 from settlemark_langgraph._candidates.names import Candidate
 from settlemark_langgraph._corrections import corrections
-from settlemark_langgraph._declarations import Declared
-from settlemark_langgraph._messages import answered_in, messages_in
-from settlemark_langgraph._one_call import asettle, settle
-from settlemark_langgraph._opening import Opener, Options
+from settlemark_langgraph._messages.messages import answered_in, messages_in
 from settlemark_langgraph._private import Unsettled
-from settlemark_langgraph._seated import Arrival, SeatedCall
-from settlemark_langgraph._settled_tool import settled
-from settlemark_langgraph._standing_in import real_tool
 from settlemark_langgraph._supersteps.boundaries import Settle
 from settlemark_langgraph._supersteps.superstep import Superstep
-from settlemark_langgraph._turns import Turns
-from settlemark_langgraph._visit import Visit
+from settlemark_langgraph._tools.declarations import Declared
+from settlemark_langgraph._tools.standing_in import real_tool
+from settlemark_langgraph._turns.opening import Opener, Options
+from settlemark_langgraph._turns.seated import Arrival, SeatedCall
+from settlemark_langgraph._turns.turns import Turns
+from settlemark_langgraph._turns.visit import Visit
 
 Answer = ToolMessage | Command[Any]
 T = TypeVar("T")

@@ -21,17 +21,17 @@ from typing_extensions import Unpack
 from settlemark import InternalError, Settlement
 from settlemark.agents import TRIES
 from settlemark.hosting import Order, Park, end_async, run_async, run_sync
+from settlemark_langgraph._calls.one_tool import Alone
+from settlemark_langgraph._calls.settled_tool import settled
 from settlemark_langgraph._candidates.names import Candidate
-from settlemark_langgraph._declarations import Declared
-from settlemark_langgraph._messages import messages_in
-from settlemark_langgraph._one_tool import Alone
-from settlemark_langgraph._opening import Opener, Options
+from settlemark_langgraph._messages.messages import messages_in
 from settlemark_langgraph._private import Unsettled
-from settlemark_langgraph._seated import Arrival, SeatedCall
-from settlemark_langgraph._settled_tool import settled
 from settlemark_langgraph._supersteps.boundaries import Settle
-from settlemark_langgraph._turns import Turns
-from settlemark_langgraph._visit import Visit
+from settlemark_langgraph._tools.declarations import Declared
+from settlemark_langgraph._turns.opening import Opener, Options
+from settlemark_langgraph._turns.seated import Arrival, SeatedCall
+from settlemark_langgraph._turns.turns import Turns
+from settlemark_langgraph._turns.visit import Visit
 
 InputType = Literal["list", "dict", "tool_calls"]
 Answer = Any

@@ -10,8 +10,8 @@ from langgraph.prebuilt import ToolNode
 
 from settlemark import Settlement
 from settlemark.agents import declared_at
-from settlemark_langgraph._declarations import places_of
 from settlemark_langgraph._tool_node import SequencedToolNode
+from settlemark_langgraph._tools.declarations import places_of
 from settlemark_langgraph.analysis._findings import Finding, Kind
 
 _DEEP = 12

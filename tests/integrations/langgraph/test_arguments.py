@@ -18,7 +18,7 @@ from tests.integrations.langgraph.world import THREAD, answers, graph, trip, tur
 
 from settlemark import Settlement, State, UsageError, effect
 from settlemark_langgraph import SequencedToolNode
-from settlemark_langgraph._arguments import before_injection
+from settlemark_langgraph._tools.arguments import before_injection
 
 
 class Stay(BaseModel):

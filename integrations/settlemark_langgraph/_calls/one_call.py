@@ -9,10 +9,10 @@ from langchain_core.messages import ToolCall
 
 from settlemark.agents import TRIES, words
 from settlemark.hosting import Program, end_async, run_async, run_sync
-from settlemark_langgraph._messages import told
-from settlemark_langgraph._seated import SeatedCall
-from settlemark_langgraph._sends import UndoneWithOthers
-from settlemark_langgraph._visit import Visit
+from settlemark_langgraph._messages.messages import told
+from settlemark_langgraph._turns.seated import SeatedCall
+from settlemark_langgraph._turns.sends import UndoneWithOthers
+from settlemark_langgraph._turns.visit import Visit
 
 Begin = Callable[[bool], Program[Visit]]
 """Returns what the run of a node has of its turn; the argument says that it is not repeated when it loses a race."""

@@ -18,9 +18,9 @@ from langgraph.errors import GraphInterrupt
 from settlemark import Effect, Queued, SettlemarkError
 from settlemark.agents import Placed, words
 from settlemark.hosting import Program
-from settlemark_langgraph._gates import as_control
-from settlemark_langgraph._messages import answer_of, rationale, sends_to_parent, told
-from settlemark_langgraph._seated import Arrival, SeatedCall
+from settlemark_langgraph._gates.gates import as_control
+from settlemark_langgraph._messages.messages import answer_of, rationale, sends_to_parent, told
+from settlemark_langgraph._turns.seated import Arrival, SeatedCall
 
 
 class Visit:

@@ -19,18 +19,18 @@ from langgraph.runtime import get_runtime
 from settlemark import Settlement, UsageError
 from settlemark.agents import Declarations, Opened
 from settlemark.hosting import OfSettlement, Program, kind_of
-from settlemark_langgraph._arguments import models_part
-from settlemark_langgraph._declarations import Declared
-from settlemark_langgraph._messages import messages_in, plain, unpack
-from settlemark_langgraph._one_call import asettle, settle
-from settlemark_langgraph._opening import Opener, Options
-from settlemark_langgraph._seated import Arrival, SeatedCall
-from settlemark_langgraph._sends import calls_in
-from settlemark_langgraph._settled_tool import SettledTool
-from settlemark_langgraph._standing_in import real_tool, stand_in
+from settlemark_langgraph._calls.one_call import asettle, settle
+from settlemark_langgraph._calls.settled_tool import SettledTool
+from settlemark_langgraph._messages.messages import messages_in, plain, unpack
 from settlemark_langgraph._supersteps.superstep import Superstep
-from settlemark_langgraph._turns import Turns
-from settlemark_langgraph._visit import Visit
+from settlemark_langgraph._tools.arguments import models_part
+from settlemark_langgraph._tools.declarations import Declared
+from settlemark_langgraph._tools.standing_in import real_tool, stand_in
+from settlemark_langgraph._turns.opening import Opener, Options
+from settlemark_langgraph._turns.seated import Arrival, SeatedCall
+from settlemark_langgraph._turns.sends import calls_in
+from settlemark_langgraph._turns.turns import Turns
+from settlemark_langgraph._turns.visit import Visit
 
 
 @dataclass(slots=True, weakref_slot=True)

@@ -27,10 +27,10 @@ from pydantic import ValidationError
 from settlemark import Gate
 from settlemark.agents import not_taken
 from settlemark.hosting import in_words
-from settlemark_langgraph._answers import as_answer
-from settlemark_langgraph._arguments import as_given
+from settlemark_langgraph._gates.answers import as_answer
 from settlemark_langgraph._private import SCRATCHPAD
 from settlemark_langgraph._supersteps.superstep import begun_with_an_answer
+from settlemark_langgraph._tools.arguments import as_given
 
 try:
     from langgraph.errors import is_invalid_resume

@@ -20,7 +20,17 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from settlemark import Gate, Outcome, Queued, UsageError
 from settlemark.agents import TOLD, Caller, words
 from settlemark.hosting import Program, in_event_loop, run_async, run_sync, to_its_end
-from settlemark_langgraph._arguments import (
+from settlemark_langgraph._gates.gates import (
+    OWN_QUESTION,
+    WrongAnswer,
+    as_control,
+    as_raised,
+    ask,
+    edited,
+    own_questions,
+)
+from settlemark_langgraph._messages.messages import answer_from, answer_of, failure, plain, told
+from settlemark_langgraph._tools.arguments import (
     BadCall,
     apart,
     arguments_of,
@@ -29,10 +39,8 @@ from settlemark_langgraph._arguments import (
     models_part,
     runs_in_a_thread,
 )
-from settlemark_langgraph._gates import OWN_QUESTION, WrongAnswer, as_control, as_raised, ask, edited, own_questions
-from settlemark_langgraph._messages import answer_from, answer_of, failure, plain, told
-from settlemark_langgraph._seated import SeatedCall
-from settlemark_langgraph._standing_in import real_tool
+from settlemark_langgraph._tools.standing_in import real_tool
+from settlemark_langgraph._turns.seated import SeatedCall
 
 _ASYNC = "{tool} is async: it was not run; {remedy}"
 _AINVOKE = "call the graph with `await graph.ainvoke(…)`, or give the tool a synchronous function too"

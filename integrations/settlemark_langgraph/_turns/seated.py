@@ -19,10 +19,10 @@ from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from settlemark import Declaration, Effect
 from settlemark.agents import Placed
 from settlemark.hosting import Program
-from settlemark_langgraph._acknowledged import marked
-from settlemark_langgraph._gates import as_control, is_unasked
+from settlemark_langgraph._gates.gates import as_control, is_unasked
 from settlemark_langgraph._identity import Identity, identify
-from settlemark_langgraph._messages import failure
+from settlemark_langgraph._messages.acknowledged import marked
+from settlemark_langgraph._messages.messages import failure
 from settlemark_langgraph._supersteps.superstep import Superstep
 
 _ATTRIBUTE = "_settlemark_seat"

@@ -14,13 +14,13 @@ from langchain_core.messages import ToolCall
 
 from settlemark.agents import Opened
 from settlemark.hosting import Program, host_of, run_async, run_sync, running_loop
-from settlemark_langgraph._messages import left_behind
-from settlemark_langgraph._opening import Opener
+from settlemark_langgraph._messages.messages import left_behind
 from settlemark_langgraph._private import cannot_keep
-from settlemark_langgraph._seated import Arrival
-from settlemark_langgraph._sends import SharedTurn, calls_in
 from settlemark_langgraph._supersteps.superstep import Superstep
-from settlemark_langgraph._visit import Visit
+from settlemark_langgraph._turns.opening import Opener
+from settlemark_langgraph._turns.seated import Arrival
+from settlemark_langgraph._turns.sends import SharedTurn, calls_in
+from settlemark_langgraph._turns.visit import Visit
 
 
 class Turns:

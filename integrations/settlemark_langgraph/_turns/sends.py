@@ -22,10 +22,10 @@ from settlemark import EffectClass, Refused, UsageError
 from settlemark.agents import Gathering, Opened, Placed
 from settlemark.hosting import Program
 from settlemark_langgraph._identity import Identity
-from settlemark_langgraph._opening import Opener
-from settlemark_langgraph._seated import Arrival
 from settlemark_langgraph._supersteps.superstep import Superstep, Task
-from settlemark_langgraph._visit import Visit
+from settlemark_langgraph._turns.opening import Opener
+from settlemark_langgraph._turns.seated import Arrival
+from settlemark_langgraph._turns.visit import Visit
 
 _READ = EffectClass.READ
 

@@ -16,18 +16,18 @@ from langgraph.errors import GraphInterrupt
 from settlemark import Declaration, EffectClass, Settlement, UsageError
 from settlemark.agents import Asked, Call, Opened, OpenTurn, open_turn, refuse_bad_options
 from settlemark.hosting import Order, Park, Program, Turn, host_of
-from settlemark_langgraph._arguments import before_injection
 from settlemark_langgraph._candidates.candidates import candidates_of, check_candidate
 from settlemark_langgraph._candidates.names import Candidate, label_of
-from settlemark_langgraph._declarations import Declared, NodeDeclarations
 from settlemark_langgraph._identity import Identity
-from settlemark_langgraph._memory import Memory
-from settlemark_langgraph._messages import answered_in
+from settlemark_langgraph._messages.messages import answered_in
 from settlemark_langgraph._private import Unsettled, refuse_where_names_are_gone
-from settlemark_langgraph._seated import Arrival
-from settlemark_langgraph._standing_in import real_tool
 from settlemark_langgraph._supersteps.boundaries import Settle, boundaries_of
 from settlemark_langgraph._supersteps.checkpointer import refuse_without_checkpoints
+from settlemark_langgraph._tools.arguments import before_injection
+from settlemark_langgraph._tools.declarations import Declared, NodeDeclarations
+from settlemark_langgraph._tools.standing_in import real_tool
+from settlemark_langgraph._turns.memory import Memory
+from settlemark_langgraph._turns.seated import Arrival
 
 
 @dataclass(frozen=True, slots=True)

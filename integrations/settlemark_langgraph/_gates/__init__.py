@@ -1,0 +1,1 @@
+"""Questions to a person as LangGraph's interrupts, and their answers."""

@@ -1,0 +1,1 @@
+"""What the model is told, and what of a message the ledger keeps."""
