@@ -6,13 +6,17 @@ rights. Settings that go before every file of configuration switch off those wit
 itself are switched off by the names found (`filters`), or by having git work where it has no configuration at all
 (`make_bare`).
 
-Source: git's own list of what runs programs, git-config(1), gitattributes(5), githooks(5), gitremote-helpers(7).
+Source: git's own list of what runs programs, git-config(1), gitattributes(5), githooks(5), git-hook(1),
+gitremote-helpers(7).
 """
 
 from __future__ import annotations
 
 import os
+import re
+import subprocess
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 
 SETTINGS: Mapping[str, str] = {
@@ -90,6 +94,28 @@ def without(drivers: Iterable[str]) -> dict[str, str]:
     return {**off, **{f"filter.{driver}.required": "false" for driver in sorted(drivers)}}
 
 
+def runs_configured_hooks(path: str | None) -> bool:
+    """Whether the git of a PATH runs hooks that a repository's configuration names itself, as git does since 2.54."""
+    return version(path) >= _CONFIGURED_HOOKS
+
+
+def without_hooks(names: Iterable[str]) -> dict[str, str]:
+    """Return settings that switch off the hooks that names of settings (`hook.linter.command`) belong to.
+
+    >>> without_hooks(["hook.linter.event", "hook.a.b.command", "hook.linter.command", "hook.jobs", "core.bare"])
+    {'hook.a.b.enabled': 'false', 'hook.linter.enabled': 'false'}
+    """
+    split = (name.partition(".")[2].rpartition(".") for name in names if name.startswith("hook."))
+    return {f"hook.{hook}.enabled": "false" for hook in sorted({hook for hook, dot, _ in split if dot})}
+
+
+@cache
+def version(_path: str | None) -> tuple[int, ...]:
+    """Return the version of the git of a PATH: (2, 39)."""
+    told = subprocess.run(["git", "version"], capture_output=True, check=True, text=True).stdout  # noqa: S607 - the user's git
+    return tuple(int(number) for number in re.findall(r"\d+", told)[:2])
+
+
 def make_bare(folder: Path, *, sha256: bool) -> None:
     """Make an empty repository in a folder: to work on another's objects, with none of its configuration."""
     for name in ("objects", "refs"):
@@ -100,6 +126,19 @@ def make_bare(folder: Path, *, sha256: bool) -> None:
     (folder / "config").write_text(told, encoding="ascii")
 
 
+_CONFIGURED_HOOKS = (2, 54)
 _FILTERS = ("clean", "smudge", "process")
 
-__all__ = ["RECEIVE", "SETTINGS", "UPLOAD", "environment", "filters", "make_bare", "told", "without"]
+__all__ = [
+    "RECEIVE",
+    "SETTINGS",
+    "UPLOAD",
+    "environment",
+    "filters",
+    "make_bare",
+    "runs_configured_hooks",
+    "told",
+    "version",
+    "without",
+    "without_hooks",
+]

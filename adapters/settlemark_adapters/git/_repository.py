@@ -11,7 +11,6 @@ import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 from settlemark_adapters import _git_alone as alone
@@ -60,7 +59,7 @@ class Repository:
             found = self._run(["-C", str(path), "rev-parse", "--git-common-dir"])
         except (GitFault, FileNotFoundError) as error:
             raise GitFault(f"{path} is no git repository that can be used here: {error}", path=str(path)) from None
-        if _version(self.environment.get("PATH")) < _OLDEST:
+        if alone.version(self.environment.get("PATH")) < _OLDEST:
             raise GitFault("this git is too old: version 2.38 or later is needed, for its merges without a work tree")
         self.folder = (Path(path) / os.fsdecode(found).removesuffix("\n")).resolve()
 
@@ -82,9 +81,13 @@ class Repository:
         would otherwise filter them.
         """
         where = self._where(at)
+        off: dict[str, str] = {}
         if at is not None or files:
-            drivers = self._filters(where) if at is None else self._filters_within(at)
-            variables = {**alone.told({**alone.SETTINGS, **alone.without(drivers)}), **(variables or {})}
+            off |= alone.without(self._filters(where) if at is None else self._filters_within(at))
+        if alone.runs_configured_hooks(self.environment.get("PATH")):
+            off |= alone.without_hooks(self._names(where))
+        if off:
+            variables = {**alone.told({**alone.SETTINGS, **off}), **(variables or {})}
         return self._run([*where, *arguments], told=told, ends=ends, variables=variables, seconds=seconds)
 
     def worktrees(self, *arguments: str, ends: Sequence[int] = (0,), files: bool = False) -> bytes:
@@ -100,8 +103,12 @@ class Repository:
 
     def _filters(self, where: Sequence[str]) -> set[str]:
         """Return the filters configured there: a work tree may have a configuration of its own."""
+        return alone.filters(self._names(where))
+
+    def _names(self, where: Sequence[str]) -> list[str]:
+        """Return the names of the settings that are configured there."""
         names = self._run([*where, "config", "--list", "--name-only", "-z"]).decode(errors="surrogateescape")
-        return alone.filters(names.split("\0"))
+        return names.split("\0")
 
     def _filters_within(self, tree: Path) -> set[str]:
         """Return the filters of a work tree and of the repositories in it that its index names as submodules.
@@ -366,12 +373,6 @@ def _one_at_a_time(path: Path) -> Generator[None]:
             yield
         finally:
             fcntl.flock(lock, fcntl.LOCK_UN)  # a child forked meanwhile has it open, too
-
-
-@cache
-def _version(_path: str | None) -> tuple[int, ...]:
-    told = subprocess.run(["git", "version"], capture_output=True, check=True, text=True).stdout  # noqa: S607 - as above
-    return tuple(int(number) for number in re.findall(r"\d+", told)[:2])
 
 
 _OLDEST = (2, 38)

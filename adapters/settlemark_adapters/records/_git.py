@@ -315,14 +315,20 @@ def _bytes(
     alone = {
         **_git_alone.environment(),
         "GIT_CEILING_DIRECTORIES": above,  # never a user's repository around this one
+        **(environment or {}),
     }
     try:
+        if repository is not None and _git_alone.runs_configured_hooks(alone.get("PATH")):
+            listed = ("git", *where, "config", "--list", "--name-only", "-z")
+            names = subprocess.run(listed, capture_output=True, timeout=SECONDS, env=alone, check=False).stdout  # noqa: S603 - as below
+            hooks = _git_alone.without_hooks(os.fsdecode(names).split("\0"))
+            alone |= _git_alone.told({**_git_alone.SETTINGS, **hooks})
         ended = subprocess.run(  # noqa: S603 - git, with arguments of our own making
             ["git", *where, *arguments],  # noqa: S607 - the user's git
             input=given if given is not None else b"",
             capture_output=True,
             timeout=SECONDS,
-            env={**alone, **(environment or {})},
+            env=alone,
             check=False,
         )
     except FileNotFoundError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -56,7 +57,9 @@ def arm(place, tmp_path):
         git(place, "config", name, f"touch '{tmp_path}/ran/{name.replace('/', '_')}'; false")
     for name, value in SWITCHES.items():
         git(place, "config", name, value)
+    git(place, "config", "hook.configured.command", f"touch '{tmp_path}/ran/configured'; false")
     for name in HOOKS:
+        git(place, "config", "--add", "hook.configured.event", name)
         hook = Path(folder, "hooks", name)
         hook.parent.mkdir(exist_ok=True)
         hook.write_text(f"#!/bin/sh\ntouch '{tmp_path}/ran/hook-{name}'\nexit 1\n")
@@ -82,6 +85,29 @@ def embedded(folder, tmp_path):
     arm(folder, tmp_path)
     filters(folder / ".git", "own", tmp_path)
     return folder
+
+
+NEWER_GIT = """#!/bin/sh
+if [ "$1" = version ]; then echo "git version 2.54.0"; exit; fi
+case " $* " in *" config "*|*" rev-parse "*|*" ls-files "*) exec {git} "$@" ;; esac
+case "$1" in --git-dir=*) where=$1 ;; -C) where="-C $2" ;; *) where= ;; esac
+for name in $({git} $where config --name-only --get-regexp '^hook[.].*[.]command$'); do
+  hook=${{name%.command}}
+  [ "$({git} $where config "$hook.enabled")" = false ] || touch '{ran}/'"$hook"
+done
+exec {git} "$@"
+"""
+
+
+@pytest.fixture
+def newer_git(tmp_path, monkeypatch):
+    """A git that runs the hooks which a configuration names itself unless they are off, at all but what only looks."""
+    real = shutil.which("git")
+    folder = tmp_path / "newer"
+    folder.mkdir()
+    (folder / "git").write_text(NEWER_GIT.format(git=real, ran=tmp_path / "ran"))
+    (folder / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
 
 
 @pytest.fixture(params=["bare", "checked out"])
@@ -194,6 +220,29 @@ class TestNothingRuns:
                 (each / "file.txt").write_text("same size, else\n")
                 os.utime(each / "file.txt", (1, 1))
         assert (git(place, "ls-tree", "main", "sub").split()[:2], ran()) == (["160000", "commit"], [])
+
+    @pytest.mark.usefixtures("newer_git")
+    def test_when_the_configuration_names_hooks_itself(self, place, settlement, tmp_path, ran):
+        repo = Git(place, settlement)
+        for hook in ("linter", "a.b", "UP", ""):
+            git(place, "config", f"hook.{hook}.event", "reference-transaction")
+            git(place, "config", f"hook.{hook}.command", "true")
+        with repo.worktree("try") as folder:
+            (folder / "n.txt").write_text("new\n")
+            with settlement.transaction("t") as tx:
+                tx.call(repo.commit_worktree, worktree="try", text="x")
+        with settlement.transaction("u") as tx:
+            tx.call(repo.write, path="a.txt", content="changed\n")
+        assert ran() == []
+        assert (files_at(place)["a.txt"], ran()) == ("changed", ["hook.", "hook.UP", "hook.a.b", "hook.linter"])
+
+    @pytest.mark.usefixtures("newer_git")
+    def test_when_the_configuration_of_records_names_hooks_itself(self, tmp_path, ran):
+        place = repository(tmp_path)
+        books = Books(GitBackend(place))
+        git(place, "config", "hook.linter.command", "true")
+        books.transaction("t", lambda tx: tx.create("Note", {"text": "x"}, "one"))
+        assert ran() == []
 
     def test_when_an_undo_takes_a_landing_back(self, place, settlement, tmp_path, ran):
         arm(place, tmp_path)
