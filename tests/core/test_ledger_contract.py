@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
-from sqlalchemy import Engine, NullPool, create_engine, event, text
+from sqlalchemy import Engine, NullPool, create_engine, event, make_url, text
 from tests.rooms.acts import Pending
 from tests.rooms.ledger import Page
 from tests.rooms.protocol import NOBODY, Mode
@@ -1033,3 +1033,26 @@ def test_a_file_is_in_wal_mode_and_an_acknowledged_commit_waits_for_the_disk(fil
     come(ledger.submit(level, durable=True))
     assert levels == [2, 1, 2]
     assert isinstance(ledger.read(lambda book: book._wire._driver), sqlite3.Connection)
+
+
+@pytest.mark.parametrize("said_by", ["the URL", "the environment", "the database"])
+def test_a_server_is_waited_for_whoever_has_it_that_commits_do_not_wait(postgres_url, opening, monkeypatch, said_by):
+    url = make_url(postgres_url)
+    if said_by == "the URL":
+        url = url.update_query_dict({"options": "-csynchronous_commit=off"})
+    elif said_by == "the environment":
+        monkeypatch.setenv("PGOPTIONS", "-csynchronous_commit=off")
+    else:
+        engine = create_engine(url, isolation_level="AUTOCOMMIT")
+        with engine.connect() as connection:
+            connection.execute(text(f'ALTER DATABASE "{url.database}" SET synchronous_commit = off'))
+        engine.dispose()
+    ledger = opening(url.render_as_string(hide_password=False))
+    waits = []
+
+    def look(_protocol, book):
+        waits.append(book._wire._send("SHOW synchronous_commit", {}).fetchone()[0])
+
+    for durable in (True, False, True):
+        come(ledger.submit(look, durable=durable))
+    assert waits == ["on", "off", "on"]

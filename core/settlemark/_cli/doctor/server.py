@@ -23,7 +23,8 @@ _SETTINGS = (
 def store(look: Look) -> Iterator[Finding]:
     """Check the server's settings, as this user's sessions have them."""
     rows = look.ask(
-        "SELECT name, setting FROM pg_settings WHERE name = ANY(string_to_array(:names, ' '))",
+        "SELECT name, CASE name WHEN 'synchronous_commit' THEN reset_val ELSE setting END FROM pg_settings"
+        " WHERE name = ANY(string_to_array(:names, ' '))",
         names=" ".join(_SETTINGS),
     )
     settings = {str(name): str(setting) for name, setting in rows}
@@ -80,12 +81,7 @@ def _must_be_on(settings: dict[str, str], name: str, harm: str) -> Finding:
 def _synchronous_commit(settings: dict[str, str]) -> Finding:
     value = settings.get("synchronous_commit", "unknown")
     if value == "off":
-        return Finding(
-            "synchronous_commit",
-            Severity.DANGER,
-            "off for this user: a decision is acknowledged before it is on disk, and lost with the server",
-            "ALTER ROLE CURRENT_USER SET synchronous_commit = on, or take it off the database or the server",
-        )
+        return Finding("synchronous_commit", Severity.OK, "off for this user, and on for the ledger's own connections")
     if value == "local" and settings.get("synchronous_standby_names"):
         return Finding(
             "synchronous_commit",

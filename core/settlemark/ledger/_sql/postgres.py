@@ -29,7 +29,8 @@ _CONFIGURE = (  # constant text
     + " ".join(f"WHEN '{name}' THEN '{value}'" for name, value in _SETTINGS.items())
     + " END, false) FROM pg_settings WHERE name IN ("
     + ", ".join(f"'{name}'" for name in _SETTINGS)
-    + ")"
+    + ") UNION ALL SELECT set_config('synchronous_commit', 'on', false)"
+    + " WHERE current_setting('synchronous_commit') = 'off'"  # whoever has said so: a decision is on disk when told
 )
 
 if TYPE_CHECKING:
