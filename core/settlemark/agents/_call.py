@@ -9,7 +9,8 @@ from typing import Any
 from settlemark._acts.effect import Effect
 from settlemark._attempt.turn import Seat
 from settlemark._model.declaration import Declaration
-from settlemark._model.effect_class import EffectClass
+from settlemark._model.disposition import ANSWERED_NO
+from settlemark._model.effect_class import EffectClass, Outcome
 from settlemark._protocol.holdings import Ticket
 
 
@@ -101,4 +102,9 @@ class PlacedCall:
         return self.failed is not None and not (self.skipped or self.stopped)
 
 
-__all__ = ["Call", "PlacedCall"]
+def is_given_up(effect: Effect) -> bool:
+    """Whether an effect was dropped, and not because a person said no or gave it other arguments."""
+    return effect.outcome is Outcome.DROPPED and effect.disposition not in ANSWERED_NO
+
+
+__all__ = ["Call", "PlacedCall", "is_given_up"]

@@ -188,4 +188,11 @@ def _check(name: str, declared: Declared, names: Collection[str] | None, owner: 
         )
 
 
-__all__ = ["Declarations", "Declared", "declared_at"]
+def as_settled(known: Declaration, undoes: bool) -> Declaration:
+    """Return what counts of a declaration; where nothing is undone that is whether it reads."""
+    if undoes or known.kind is EffectClass.READ:
+        return known
+    return Declaration(known.tool, EffectClass.OPAQUE, known.scope)
+
+
+__all__ = ["Declarations", "Declared", "as_settled", "declared_at"]

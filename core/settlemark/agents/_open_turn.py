@@ -27,16 +27,19 @@ from settlemark._engine.splitting import is_elsewhere
 from settlemark._lifecycle.parking import Park
 from settlemark._model import json_text
 from settlemark._model.declaration import Declaration
-from settlemark._model.disposition import ANSWERED_NO
-from settlemark._model.effect_class import EffectClass, Outcome
+from settlemark._model.effect_class import Outcome
 from settlemark._model.guards import Order
 from settlemark._model.scope import Scope
 from settlemark._protocol.holdings import fire
 from settlemark._protocol.states import State
 from settlemark.agents._answers import Answers
-from settlemark.agents._call import Call, PlacedCall
+from settlemark.agents._call import Call, PlacedCall, is_given_up
+from settlemark.agents._declarations import as_settled
+from settlemark.agents._doubts import DoubtsOfTurn, doubts_before, doubts_of
 from settlemark.agents._settling import Control, Settling
 from settlemark.agents._words import words
+
+_PRIVATE = Scope.parse("run:/this")
 
 Remake = Callable[[Mapping[str, Any]], tuple[Callable[[], Any], Mapping[str, Any] | None]]
 """Returns what runs a call with other arguments, and these as the tool will get them."""
@@ -65,6 +68,7 @@ class OpenTurn:
         let_through: Control,
         park: Park = "keep",
         before: Sequence[Attempt] = (),
+        minds_doubts: bool = False,
     ) -> None:
         self.settlement = settlement
         self.attempt = attempt = part.attempt
@@ -79,7 +83,6 @@ class OpenTurn:
         self._before = before  # what has settled of the turn while it waited for an answer
         stops = undoes and attempt.on_failure != "continue"
         self._turn = turn or host_of(settlement).turn(order=order, stop_on_failure=stops)
-        self._private = Scope.parse("run:/this")
         self._end = Settling(
             self._driver,
             part,
@@ -91,6 +94,9 @@ class OpenTurn:
             let_through=let_through,
             park=park,
         )
+        self._minds_doubts, self._resumable = minds_doubts and undoes, resumable
+        self._end.ended = self._note_doubts
+        self._doubts: DoubtsOfTurn | None = None
         self._answers = Answers(self._driver, attempt, self._turn, self.calls, self._end)
 
     # ---- what it is
@@ -117,7 +123,7 @@ class OpenTurn:
 
     @property
     def suspended(self) -> bool:
-        """Whether a framework's control flow put it aside, and entering its name again goes on."""
+        """Whether a framework's control flow put it aside."""
         return self._end.suspended
 
     @property
@@ -183,7 +189,7 @@ class OpenTurn:
         `given` are the arguments as the tool will get them, where the framework makes them of the recorded ones.
         """
         call_id = call_id or None  # some models give their calls none, some an empty one
-        declaration = _as_settled(declaration, self.undoes)
+        declaration = as_settled(declaration, self.undoes)
         try:
             effect = self._filled(declaration, arguments, given, call_id)
         except ScopeError:
@@ -199,6 +205,8 @@ class OpenTurn:
     def place_all(self, calls: Sequence[Call]) -> Program[list[PlacedCall]]:
         """Give calls their places, in this order, and return these; where one can have none the turn is abandoned."""
         try:
+            if self._minds_doubts and self.attempt.replay is None and any(call.acts for call in calls):
+                self._doubts = yield from doubts_before(self.settlement, self.attempt.run, recorded=self._resumable)
             return [self.place(c.declaration, c.arguments, given=c.given, call_id=c.call_id) for c in calls]
         except Exception as error:
             yield from self.abandon(error)
@@ -222,17 +230,17 @@ class OpenTurn:
         if not self.undoes:
             # Order is all that is asked for: nothing is refused, and no other transaction is waited for.
             kept: dict[str, Any] = json_text.decode(json_text.encode_result(arguments))
-            effect = Effect(call.declaration, (self._private,), kept, _unset, call_id=call.call_id)
+            effect = Effect(call.declaration, (_PRIVATE,), kept, _unset, call_id=call.call_id)
         else:
             effect = self._filled(call.declaration, arguments, given, call.call_id)
         for earlier in call.effects:
-            if earlier.arguments == effect.arguments and not _given_up(earlier):
+            if earlier.arguments == effect.arguments and not is_given_up(earlier):
                 return earlier
         effect.path, effect.position = call.placed.path, call.placed.position
         before = self.attempt.effects.get(effect.path)
         if before is not None and before.arguments == effect.arguments:
             before.given = effect.given  # a new process knows only what was recorded
-        if call.effects or (before is not None and _given_up(before)):
+        if call.effects or (before is not None and is_given_up(before)):
             # A wrapper asks for something else in the same place, or again for what it gave up: a decision of its own.
             with self._driver.kernel.local:
                 self.attempt.place(effect, self._numbering)
@@ -263,15 +271,18 @@ class OpenTurn:
         tool's `declaration` says that this will run in its place.
 
         Raises:
-            UsageError: bad arguments; nothing was run. Refused: it did not run, or was undone.
-            InDoubt: nobody can tell whether it happened. Else what the tool raised, also where a person goes on so.
+            UsageError: bad arguments; nothing was run. Refused: it did not run, or was undone. InDoubt: nobody can
+            tell whether it, or one that is the same, happened. Else what the tool raised, also where a person goes on.
         """
         self.refuse_late(call)
         if declaration is not None and declaration != call.declaration:
-            made = self._filled(_as_settled(declaration, self.undoes), arguments, given, call.call_id)
+            made = self._filled(as_settled(declaration, self.undoes), arguments, given, call.call_id)
             with self._driver.kernel.local:
                 waiting = call.change(made, held=self.attempt.is_held(made.declaration))
             fire(waiting)
+        same = None if self._doubts is None else self._doubts.answer(call, arguments, self.attempt, unpack)
+        if same is not None:
+            return same()
         effect = self._effect(call, arguments, given)
         effect.run, effect.pack, effect.unpack, effect.rationale = run, pack, unpack, because
         effect.ask, effect.remake = ask, None if remake is None else partial(self._remade, call, remake)
@@ -294,7 +305,7 @@ class OpenTurn:
             except BaseException:
                 self._end.take_back(call, found)
                 raise
-        return self.result(found)
+        return self._answers.result(found)
 
     def _attempt_of(self, effect: Effect) -> Attempt:
         """Return the transaction that an effect belongs to: where a turn was split at a gate, it has several."""
@@ -341,6 +352,11 @@ class OpenTurn:
         """End what a cancellation or a crash of the framework left unsettled; nothing of it acts any more."""
         return self._end.abandon(error)
 
+    def _note_doubts(self) -> None:
+        for effect in filter(None, map(self._answers.acting, self.calls if self._minds_doubts else ())):
+            if effect.outcome is Outcome.UNKNOWN:
+                doubts_of(self.settlement).note(self.attempt.run, effect)
+
     def let_go(self) -> Program[None]:
         """Settle what was put aside as far as it came: nobody will come back to it."""
         if self.is_left:
@@ -365,10 +381,6 @@ class OpenTurn:
         """Return the effect that acts for a call: the last it asked for, or what was approved in its place."""
         return self._answers.acting(call)
 
-    def result(self, effect: Effect) -> Any:
-        """Return what a held effect returned when it left, or raise why it did not leave."""
-        return self._answers.result(effect)
-
     def correction(self, call: PlacedCall) -> str | None:
         """Return what a model is to be told in place of the answer that it was given, or None: that stands so far."""
         return self._answers.correction(call)
@@ -381,18 +393,6 @@ class OpenTurn:
                 the turn from settling.
         """
         return self._answers.last_word(call, found)
-
-
-def _given_up(effect: Effect) -> bool:
-    """Whether an effect was dropped, and not because a person said no or gave it other arguments."""
-    return effect.outcome is Outcome.DROPPED and effect.disposition not in ANSWERED_NO
-
-
-def _as_settled(known: Declaration, undoes: bool) -> Declaration:
-    """Return what counts of a declaration; where nothing is undone that is whether it reads."""
-    if undoes or known.kind is EffectClass.READ:
-        return known
-    return Declaration(known.tool, EffectClass.OPAQUE, known.scope)
 
 
 _NEVER = (Outcome.FAILED, Outcome.DROPPED, Outcome.UNKNOWN, Outcome.UNDONE)

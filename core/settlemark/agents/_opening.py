@@ -34,6 +34,7 @@ def open_turn(  # noqa: PLR0913 - one keyword for each property
     let_through: Control = (),
     park: Park = "keep",
     asked: Asked | None = None,
+    minds_doubts: bool = False,
 ) -> Program[OpenTurn]:
     """Return an open turn: a transaction of its own, or a part of the one whose call it is opened in.
 
@@ -54,6 +55,7 @@ def open_turn(  # noqa: PLR0913 - one keyword for each property
             came before commits, and the rest becomes a transaction of its own.
         asked: the ids of its calls, and of those answered before: in an agent that runs inside a call, and is resumed
             in its middle, they tell which turn this is.
+        minds_doubts: a call that is the same as one of the job that is in doubt is not run: it has that one's answer.
 
     Raises:
         Refused: its run was cancelled, or its name is in use.
@@ -92,6 +94,7 @@ def open_turn(  # noqa: PLR0913 - one keyword for each property
         let_through=let_through,
         park=park,
         before=before,
+        minds_doubts=minds_doubts,
     )
 
 

@@ -159,7 +159,7 @@ class Recalled:
 
     def _equal(self, call: Call) -> list[Decision]:
         payload = json_text.encode(dict(call.arguments))
-        return [d for d in self.decisions if not d.claimed and _names(call, d) and d.same(payload)]
+        return [d for d in self.decisions if not d.claimed and names(call, d) and d.same(payload)]
 
     def _repeated(self, call: Call) -> Decision | None:
         equal = self._equal(call)
@@ -216,10 +216,10 @@ def recall(
             recalled.left.append(Left(name, recorded.effects, payloads, last, txn.scopes, txn.parked))
             continue
         recalled.decisions.extend(
-            _decision(effect, payloads)
+            decision_of(effect, payloads)
             for effect in recorded.effects
             # What is in doubt is nobody's to do again, although the model was told that it is.
-            if _stands(effect) and (effect.outcome is Outcome.UNKNOWN or effect.row.call_id not in answered)
+            if stands(effect) and (effect.outcome is Outcome.UNKNOWN or effect.row.call_id not in answered)
         )
     return recalled
 
@@ -244,8 +244,8 @@ def ask_again(settlement: Settlement, decisions: list[Decision]) -> Program[None
         if effect.outcome in (Outcome.UNKNOWN, Outcome.INTENDED):
             continue
         decisions.remove(doubts[key])
-        if _stands(effect):
-            decisions.append(_decision(effect, payloads))
+        if stands(effect):
+            decisions.append(decision_of(effect, payloads))
 
 
 class _Live(NamedTuple):
@@ -272,11 +272,13 @@ def standing(effects: Iterable[Effect], payloads: Packer) -> list[Decision]:
     return [_live_decision(effect, payloads) for effect in effects if effect.outcome in _STANDS and effect.key]
 
 
-def _names(call: Call, decision: Decision) -> bool:
+def names(call: Call, decision: Decision) -> bool:
+    """Whether a call is of a decision's tool, by its name now or one it had before."""
     return decision.tool == call.tool or decision.tool in call.declaration.aliases
 
 
-def _stands(effect: RecordedEffect) -> bool:
+def stands(effect: RecordedEffect) -> bool:
+    """Whether a recorded effect happened or may have, and is not to be undone; or a person said no to it."""
     if effect.outcome is Outcome.DROPPED:
         return effect.disposition is Disposition.REJECTED
     return effect.outcome in _STANDS and effect.disposition is not Disposition.TO_UNDO
@@ -293,7 +295,8 @@ def _same(payloads: Packer, effect: RecordedEffect) -> Callable[[str], bool]:
     return same
 
 
-def _decision(effect: RecordedEffect, payloads: Packer) -> Decision:
+def decision_of(effect: RecordedEffect, payloads: Packer) -> Decision:
+    """Return a recorded effect that stands, as a decision."""
     row = effect.row
 
     def answer(call: Call, unpack: Callable[[Any], Any] | None) -> Any:
@@ -343,4 +346,4 @@ def _unset() -> None:
     raise AssertionError
 
 
-__all__ = ["Decision", "Recalled", "ask_again", "recall", "standing"]
+__all__ = ["Decision", "Recalled", "ask_again", "decision_of", "names", "recall", "standing", "stands"]

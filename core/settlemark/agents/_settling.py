@@ -50,6 +50,7 @@ class Settling:
         cut: what cut it short.
         look: finds calls that will not come and says so with `arrived`, whenever somebody begins to wait; returns the
             seconds until it is to look again, or None when it tells by itself.
+        ended: called when the turn has settled, before anybody is told.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Settling:
         self.control: BaseException | None = None
         self.cut: BaseException | None = None
         self.look: Callable[[], float | None] = _nothing_to_see
+        self.ended: Callable[[], None] = _nothing_to_see
         self.undoes = undoes
         self.joined = part.joined
         self.attempt = part.attempt
@@ -204,6 +206,7 @@ class Settling:
         try:
             yield from self._ended_by(error)
         finally:
+            self.ended()
             self.settled = True
             self._wake()
 
@@ -243,6 +246,7 @@ class Settling:
             if self.lost_race:
                 yield from self._driver.runs.let_pass(self.attempt)  # it is begun again when it is settled
         finally:
+            self.ended()
             self.settled = True
             self._wake()
 

@@ -339,6 +339,10 @@ class Book(Protocol):
         """Return every recorded attempt of a run, oldest first."""
         ...
 
+    def in_doubt(self, run: str) -> list[RecordedEffect]:
+        """Return the effects of a run of which nobody knows whether they happened."""
+        ...
+
     def since(self, epoch: int) -> list[RecordedTransaction]:
         """Return every recorded attempt at this epoch or later, oldest first."""
         ...

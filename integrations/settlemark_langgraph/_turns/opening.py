@@ -168,6 +168,7 @@ class Opener:
             resumable=identity.resumable if memory is None else task is not None,
             let_through=(GraphInterrupt,),
             park=self._options.park,
+            minds_doubts=True,
             asked=Asked(tuple(call["id"] for call in calls if call["id"]), answered_in(arrival.messages)),
         )
         if memory is not None:

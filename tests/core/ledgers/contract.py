@@ -191,6 +191,18 @@ def unresolved_are_the_effects_that_an_abort_left_and_that_happened_or_may_have(
     ]  # fmt: skip
 
 
+def in_doubt_of_a_run_is_what_nobody_knows_of_in_an_attempt_that_goes_on_or_left_residue(twins: Twins) -> None:
+    of_several_ages(twins)
+    twins.ours.write(*(told(f"same#{n}/9", Outcome.UNKNOWN, tag=Tag.UNRESOLVED) for n in (1, 2)))
+    twins.ours.write(told("same#10/9", Outcome.UNKNOWN), told("same#10/10", tag=Tag.UNRESOLVED), ended("same", 2))
+    twins.ours.write(Said("same#2/9", '"seen"', "ada", 4.0, dealt=True), told("late#1/0", Outcome.UNKNOWN))
+    twins.ours.write(told("late#1/0", Outcome.CONFIRMED), told("other#1/3", Outcome.UNKNOWN, tag=Tag.UNRESOLVED))
+    twins.other.write(told("same#10/10", Outcome.UNKNOWN, tag=Tag.UNRESOLVED))
+    found = twins.ours.book(lambda book: [effect.row.key for effect in book.in_doubt("run")])
+    assert sorted(found) == ["same#1/9", "same#10/9", "same#2/9"]
+    assert [effect.row.key for effect in twins.ours.book(lambda book: book.in_doubt("other"))] == ["other#1/3"]
+
+
 def the_attempts_of_a_run_are_its_own(twins: Twins) -> None:
     of_several_ages(twins)
     twins.other.write(opened("early", 2), intent("same", 2, 77))

@@ -7,15 +7,6 @@ from tests.integrations.contract.world import as_is, play, turns
 
 from settlemark import effect
 
-
-@pytest.fixture(autouse=True)
-def _langgraph_cannot_yet(request, driver):
-    """Its turns stand on transactions of their own, which do not know what others of their job left in doubt."""
-    if driver.name == "langgraph":
-        # Not strict: of what turns out to be absent, doing it again is right.
-        request.applymarker(pytest.mark.xfail(reason="a call equal to one in doubt is done again", strict=False))
-
-
 SCRIPT = turns([("wire", "x")], [("wire", "x")], [("wire", "x"), ("note", "y")], [("wire", "z")])
 
 

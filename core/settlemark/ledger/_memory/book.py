@@ -29,6 +29,7 @@ from settlemark.ledger._contract import (
     TransactionRow,
     age_of,
 )
+from settlemark.ledger._memory.pages import is_on
 from settlemark.ledger._memory.rollback import attempt_restorer, effect_restorer, value_restorer
 from settlemark.ledger._payloads.payloads import PRUNED_WHY, Field, Packer
 from settlemark.ledger._payloads.unreadable import Outdated
@@ -67,6 +68,7 @@ class MemoryBook:
         self.behind = 0  # nobody else writes
         self._stripped: dict[tuple[str, int], float] = {}
         self._rollbacks: list[Callable[[], object]] = []
+        self._doubts: dict[str, None] = {}
 
     # ---- steps
 
@@ -160,6 +162,8 @@ class MemoryBook:
         if effect is None:
             return
         self._rollbacks.append(effect_restorer(effect))
+        if change.outcome is Outcome.UNKNOWN:
+            self._doubts[change.key] = None
         effect.outcome, effect.result, effect.error = change.outcome, change.result, change.error
         effect.tag, effect.note, effect.settled_at = change.tag, change.note, change.at
         effect.disposition, effect.link = change.disposition, change.link
@@ -342,7 +346,7 @@ class MemoryBook:
 
     def recent(self, page: Page) -> list[RecordedTransaction]:
         """Return the kept attempts of a page, oldest first."""
-        found = [recorded for recorded in self._transactions.values() if _is_on(page, recorded, recorded.row.at)]
+        found = [recorded for recorded in self._transactions.values() if is_on(page, recorded, recorded.row.at)]
         return found if page.last is None else found[-page.last :]
 
     def left(self, page: Page, *, dealt: bool = False) -> list[RecordedTransaction]:
@@ -352,7 +356,7 @@ class MemoryBook:
             for effect in recorded.effects:
                 left = effect.tag not in (None, Tag.CLEAN) and effect.dealt_at is None
                 at = effect.dealt_at if dealt else effect.row.at if left else None
-                if at is not None and _is_on(page, recorded, at):
+                if at is not None and is_on(page, recorded, at):
                     found.append((at, effect.row.key, recorded))
         found.sort(key=lambda each: each[:2])
         keys: dict[tuple[str, int], set[str]] = {}
@@ -365,17 +369,16 @@ class MemoryBook:
         """Return every kept attempt of a run, oldest first."""
         return [recorded for recorded in self._transactions.values() if recorded.row.run == run]
 
+    def in_doubt(self, run: str) -> list[RecordedEffect]:
+        """Return the effects of a run of which nobody knows whether they happened."""
+        effects = (self._effects.get(key) for key in self._doubts)
+        found = [effect for effect in effects if effect is not None and effect.outcome is Outcome.UNKNOWN]
+        self._doubts = dict.fromkeys(effect.row.key for effect in found)
+        return [e for e in found if self._transactions[e.row.name, e.row.attempt].row.run == run]
+
     def since(self, epoch: int) -> list[RecordedTransaction]:
         """Return every kept attempt at this epoch or later, oldest first."""
         return [recorded for recorded in self._transactions.values() if recorded.epoch >= epoch]
-
-
-def _is_on(page: Page, recorded: RecordedTransaction, at: float) -> bool:
-    return (
-        (page.run is None or recorded.row.run == page.run)
-        and (page.state is None or recorded.state is page.state)
-        and (page.since is None or at >= page.since)
-    )
 
 
 def _no_blob(digest: str) -> NoReturn:

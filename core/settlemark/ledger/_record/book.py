@@ -47,6 +47,7 @@ from settlemark.ledger._record.statements import (
     EFFECTS_OF_RUN,
     EFFECTS_OPEN_WITH,
     EFFECTS_SINCE,
+    IN_DOUBT,
     IN_ORDER,
     INSERT_EFFECT,
     INSERT_FENCE,
@@ -283,6 +284,14 @@ class SqlBook:
     def of_run(self, run: str) -> list[RecordedTransaction]:
         """Return every recorded attempt of a run, oldest first."""
         return self._gather(OF_RUN, EFFECTS_OF_RUN, b_run=run)
+
+    def in_doubt(self, run: str) -> list[RecordedEffect]:
+        """Return the effects of a run of which nobody knows whether they happened."""
+        keys = dict.fromkeys(
+            row[0] for row in self._wire.query(IN_DOUBT, {"b_namespace": self._namespace, "b_run": run})
+        )
+        kept = (recorded for key in keys if (recorded := self.find(key)) is not None)
+        return list({e.row.key: e for recorded in kept for e in recorded.effects if e.row.key in keys}.values())
 
     def since(self, epoch: int) -> list[RecordedTransaction]:
         """Return every recorded attempt at this epoch or later, oldest first."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
+from settlemark._model.effect_class import Outcome
 from settlemark.ledger._contract import HAPPENED, UNRESOLVED
 from settlemark.ledger._record import tables as t
 from settlemark.ledger._record.pages import COLUMNS
@@ -163,6 +164,15 @@ EFFECTS_OPEN_WITH = Statement(
     .where(_here, _open, _has_outcome)
     .order_by(_e.name, _e.attempt, _e.position)
 )
+_unknown = _e.outcome == sa.literal_column(f"'{Outcome.UNKNOWN.value}'")
+_residue = (_e.namespace == sa.bindparam("b_namespace"), _e.run == sa.bindparam("b_run"), _unknown)
+IN_DOUBT = Statement(  # each part is a range of an index
+    sa.union_all(
+        sa.select(_e.key).where(*_residue, t.LEFT),
+        sa.select(_e.key).where(*_residue, t.DEALT),
+        sa.select(_e.key).join(t.transactions, _theirs).where(_here, _open, _of_run, _unknown),
+    )
+)
 
 
 __all__ = [
@@ -178,6 +188,7 @@ __all__ = [
     "INSERT_EFFECT",
     "INSERT_FENCE",
     "INSERT_TRANSACTION",
+    "IN_DOUBT",
     "IN_ORDER",
     "LAST",
     "MARK_ZOMBIE",
