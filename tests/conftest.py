@@ -14,12 +14,17 @@ import tests.rooms.replica  # noqa: F401
 from _pytest.doctest import DoctestModule
 from tests.extent import MORE, NAMED, divided, is_deep
 from tests.rooms.acts import _current
+from tests.rooms.ledger import _limits
 from tests.rooms.model import Registry, declare, identity
 from tests.servers import VARIABLE, Postgres, PostgresServer, require_driver, require_own_server
 
 # No test asserts a time: on a busy machine an example takes as long as it takes.
 hypothesis.settings.register_profile("settlemark", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("settlemark")
+
+
+# Nor is a store late that a busy machine keeps waiting: who tests one that hangs sets these for that test.
+_limits.LEAST_SECONDS = _limits.CLOSE_SECONDS = 60.0
 
 
 def _readable(_ledger, namespace):

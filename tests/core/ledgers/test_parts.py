@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 import sqlalchemy as sa
 from tests.core.ledgers.twins import Twins
-from tests.rooms.ledger import Acts, LateError, Lease, Limit, Watch, is_gone
+from tests.rooms.ledger import Acts, LateError, Lease, Limit, Watch, _limits, is_gone
 from tests.rooms.record import SqlBook
 from tests.rooms.replica import (
     LOOK_OFTEN_SECONDS,
@@ -562,7 +562,9 @@ def test_a_step_that_is_given_up_while_it_is_taken_is_in_doubt_and_what_it_did_h
     assert (raised.value.data["in_doubt"], undone, commits._batches.stalled) == (True, ["seat"], True)
 
 
-def test_waits_end_soon_once_the_ledger_is_to_be_closed(commits):
+def test_waits_end_soon_once_the_ledger_is_to_be_closed(commits, monkeypatch):
+    monkeypatch.setattr(_limits, "LEAST_SECONDS", 0.5)
+    monkeypatch.setattr(_limits, "CLOSE_SECONDS", 5.0)
     answer = commits.submit(nothing, durable=False)
     commits.queue.waiting.append(answer)
     assert answer.remaining > PATIENCE / 2
