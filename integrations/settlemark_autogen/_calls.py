@@ -20,7 +20,7 @@ from settlemark.hosting import Approver, host_of, run_async
 from settlemark_autogen._asking import Desk, Waits
 from settlemark_autogen._calling import Calling
 from settlemark_autogen._identity import acting_agent
-from settlemark_autogen._issued import Issued, issued_here
+from settlemark_autogen._issued import Issued, is_as_issued, issued_here
 from settlemark_autogen._results import text_result
 from settlemark_autogen._tools import as_given, function_of, names_of, tools_of
 
@@ -184,6 +184,10 @@ class Calls:
         return self.work().single(call), 0, None
 
     async def _settled(self, calling: Calling, turn: AgentTurn, place: int) -> ToolResult:
+        issued = turn.calls[place]
+        rewritten = None
+        if not is_as_issued(issued, calling.arguments):
+            rewritten = self.call(calling.name, calling.arguments, issued.call_id)
         program = turn.perform(
             place,
             calling.run,
@@ -191,6 +195,7 @@ class Calls:
             unpack=calling.unpack,
             ask=self._ask,
             remake=partial(self._remade, calling),
+            rewritten=rewritten,
         )
         try:
             if turn.alone:

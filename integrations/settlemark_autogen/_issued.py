@@ -31,13 +31,21 @@ class Issued:
     taken: set[int] = field(default_factory=set[int])
 
     def take(self, name: str, arguments: object, call_id: str | None) -> int | None:
-        """Return an arriving call's place, or None: it is not of this turn."""
-        free = [(place, call) for place, call in enumerate(self.turn.calls) if place not in self.taken]
-        for place, call in free:
-            if _is(call, name, arguments) and call.call_id == call_id:
-                self.taken.add(place)
-                return place
-        return None
+        """Return an arriving call's place, or None: it is not of this turn.
+
+        A workbench around ours may have given it other arguments than its model; its id tells then which it is.
+        """
+        free = [
+            (place, call)
+            for place, call in enumerate(self.turn.calls)
+            if place not in self.taken and (call.tool, call.call_id) == (name, call_id)
+        ]
+        same = [place for place, call in free if is_as_issued(call, arguments)]
+        found = same or [place for place, call in free if call.call_id]
+        if not found:
+            return None
+        self.taken.add(found[0])
+        return found[0]
 
     @property
     def is_over(self) -> bool:
@@ -62,10 +70,11 @@ class Issued:
         work.add_done_callback(lambda _work: agent.remove_done_callback(gone))
 
 
-def _is(call: Call, name: str, arguments: object) -> bool:
-    return call.tool == name and call.arguments == (arguments if isinstance(arguments, Mapping) else {})
+def is_as_issued(call: Call, arguments: object) -> bool:
+    """Whether a call comes with the arguments that its model has given it."""
+    return call.arguments == (arguments if isinstance(arguments, Mapping) else {})
 
 
 issued_here: ContextVar[Issued | None] = ContextVar("settlemark_autogen_issued", default=None)
 
-__all__ = ["Issued", "issued_here"]
+__all__ = ["Issued", "is_as_issued", "issued_here"]

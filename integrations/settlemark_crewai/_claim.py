@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar, copy_context
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -100,12 +101,11 @@ class Claim:
     def _program(self, function: Callable[..., Any], arguments: Mapping[str, Any]) -> Program[Any]:
         self.came = True
         turn, place, waits = self._turn, self._place, self._waits
+        rewritten: Call | None = None
         if turn is not None:
             planned = self._planned(turn.calls[place], arguments)
             if planned is None:
-                # A hook has changed the model's request: what runs is another call.
-                turn.absent(place)
-                turn = None
+                rewritten = self._rewritten(turn.calls[place], arguments)
             else:
                 arguments = planned
         if turn is None:
@@ -123,6 +123,7 @@ class Claim:
                 unpack=partial(unpack, tool=self._tool),
                 waits=waits,
                 remake=partial(self._remade, run),
+                rewritten=rewritten,
             )
         except Reported as reported:
             return reported.failure
@@ -145,6 +146,11 @@ class Claim:
             return None
         # CrewAI has computed a default again. Its scopes, its undo and the question to a person use the first one.
         return {name: value if value == given[name] else given[name] for name, value in arguments.items()}
+
+    def _rewritten(self, call: Call, arguments: Mapping[str, Any]) -> Call:
+        """Return a call as it will run, when a hook has given it other arguments than its model."""
+        asked = arguments if self._asked == call.arguments else self._asked
+        return replace(call, arguments=json_text.snapshot(dict(asked)), given=dict(arguments))
 
     def answered_since(self) -> str | None:
         """Return the agent's answer for a call that was answered before it was made, or None if it was not."""

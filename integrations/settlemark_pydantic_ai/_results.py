@@ -30,11 +30,11 @@ def pack(result: Any) -> Any:
     'done'
     """
     if not isinstance(result, ToolReturn):
-        return _plain(result)
+        return plain(result)
     told = cast("ToolReturn[Any]", cast("object", result))
     content = None if told.content is None else _user_content().dump_python(told.content, mode="json")
     return with_answer(
-        _plain(told.return_value), {"content": content, "metadata": _plain(told.metadata), "tools": told.tools}
+        plain(told.return_value), {"content": content, "metadata": plain(told.metadata), "tools": told.tools}
     )
 
 
@@ -51,9 +51,10 @@ def unpack(recorded: Any) -> Any:
     return ToolReturn[Any](own, content=content, metadata=told["metadata"], tools=told["tools"])
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Return a value as JSON can hold it."""
     # It has happened even if it cannot be recorded: its text is better than nothing.
     return from_json(to_json(value, bytes_mode="base64", inf_nan_mode="null", fallback=str))
 
 
-__all__ = ["pack", "unpack"]
+__all__ = ["pack", "plain", "unpack"]

@@ -52,7 +52,7 @@ class SettlingToolset(WrapperToolset[Any]):
 
         if is_journaled(tool):
             return await run(ctx)
-        return await self._turns.call(ctx, tool, run)
+        return await self._turns.call(ctx, tool, run, kept)
 
 
 class SettledToolset(WrapperToolset[Any]):

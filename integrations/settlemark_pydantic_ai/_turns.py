@@ -26,7 +26,7 @@ from settlemark_pydantic_ai._functions import arguments_of, function_of, is_thre
 from settlemark_pydantic_ai._jobs import Jobs, Seated
 from settlemark_pydantic_ai._places import SKIP, Checked, Fate, Place, places_of
 from settlemark_pydantic_ai._responses import Results, answered_in, answers_in, asker, ids_of, issuer_of
-from settlemark_pydantic_ai._results import pack, unpack
+from settlemark_pydantic_ai._results import pack, plain, unpack
 from settlemark_pydantic_ai._seat import DEFERRAL, Seat, TimedOut
 from settlemark_pydantic_ai._turn import Turn
 
@@ -132,10 +132,16 @@ class Turns:
 
     # ---- calls
 
-    async def call(self, ctx: RunContext[Any], tool: ToolsetTool[Any], run: Callable[..., Awaitable[Any]]) -> Any:
+    async def call(
+        self,
+        ctx: RunContext[Any],
+        tool: ToolsetTool[Any],
+        run: Callable[..., Awaitable[Any]],
+        arguments: Mapping[str, Any],
+    ) -> Any:
         """Run a tool in its turn, and return its answer.
 
-        `run(ctx)` runs it as the framework has it, `run(ctx, arguments)` with other arguments.
+        `run(ctx)` runs it as the framework has it, with these arguments; `run(ctx, arguments)` with other ones.
 
         Raises:
             ToolFailed: it did not run, or was undone, or its outcome is unknown.
@@ -172,6 +178,7 @@ class Turns:
                     ask=seat.ask,
                     remake=seat.remake,
                     waits=turn.waits(number),
+                    rewritten=_rewritten(turn.settling.calls[number], place, arguments),
                 )
             )
         except DEFERRAL as control:
@@ -366,6 +373,14 @@ class Turns:
         """Return corrections for the model, of calls whose answers have changed, by their ids."""
         found = (told for seat in self._seats.values() for told in seat.work.corrections())
         return {call.call_id: text for call, text in found if call.call_id and call.call_id not in self._again}
+
+
+def _rewritten(call: Call, place: Place, arguments: Mapping[str, Any]) -> Call | None:
+    """Return a call as it will run, where a hook has given its tool other arguments than were validated, else None."""
+    checked = place.checked
+    if checked is None or place.edited is not None or checked.arguments == arguments:
+        return None
+    return replace(call, arguments=plain(arguments), given=arguments)
 
 
 def _nothing() -> Program[None]:

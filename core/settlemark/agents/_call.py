@@ -107,4 +107,9 @@ def is_given_up(effect: Effect) -> bool:
     return effect.outcome is Outcome.DROPPED and effect.disposition not in ANSWERED_NO
 
 
-__all__ = ["Call", "PlacedCall", "is_given_up"]
+def unset() -> None:
+    """Stand for a tool in an effect that does not run."""
+    raise AssertionError
+
+
+__all__ = ["Call", "PlacedCall", "is_given_up", "unset"]

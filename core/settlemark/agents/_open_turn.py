@@ -33,7 +33,7 @@ from settlemark._model.scope import Scope
 from settlemark._protocol.holdings import fire
 from settlemark._protocol.states import State
 from settlemark.agents._answers import Answers
-from settlemark.agents._call import Call, PlacedCall, is_given_up
+from settlemark.agents._call import Call, PlacedCall, is_given_up, unset
 from settlemark.agents._declarations import as_settled
 from settlemark.agents._doubts import DoubtsOfTurn, doubts_before, doubts_of
 from settlemark.agents._settling import Control, Settling
@@ -43,6 +43,7 @@ _PRIVATE = Scope.parse("run:/this")
 
 Remake = Callable[[Mapping[str, Any]], tuple[Callable[[], Any], Mapping[str, Any] | None]]
 """Returns what runs a call with other arguments, and these as the tool will get them."""
+_Named = Mapping[str, Any]
 
 
 class OpenTurn:
@@ -73,11 +74,9 @@ class OpenTurn:
         self.settlement = settlement
         self.attempt = attempt = part.attempt
         self.calls: list[PlacedCall] = []
-        self.undoes = undoes
-        self.joined = part.joined
+        self.undoes, self.joined = undoes, part.joined
         self._driver = host_of(settlement).driver
-        self._numbering = part.numbering
-        self._let_through = let_through
+        self._numbering, self._let_through = part.numbering, let_through
         if undoes and (within or not part.joined):
             attempt.expect(part.numbering.base)
         self._before = before  # what has settled of the turn while it waited for an answer
@@ -193,7 +192,7 @@ class OpenTurn:
         try:
             effect = self._filled(declaration, arguments, given, call_id)
         except ScopeError:
-            effect = Effect(declaration, (), arguments, _unset)  # `perform` says so, unless it is given others
+            effect = Effect(declaration, (), arguments, unset)  # `perform` says so, unless it is given others
         with self._driver.kernel.local:
             seat = self._turn.take(declaration, *effect.scopes, held=self.attempt.is_held(declaration))
             self.attempt.place(effect, self._numbering)
@@ -212,16 +211,24 @@ class OpenTurn:
             yield from self.abandon(error)
             raise
 
-    def _filled(
-        self,
-        declaration: Declaration,
-        arguments: Mapping[str, Any],
-        given: Mapping[str, Any] | None,
-        call_id: str | None,
-    ) -> Effect:
+    def rewrite(
+        self, call: PlacedCall, arguments: _Named, given: _Named | None, declaration: Declaration | None = None
+    ) -> None:
+        """Say, before a call runs in its place, with which other arguments it will, or that another tool will.
+
+        Raises:
+            ScopeError: nobody can tell on what that acts.
+        """
+        made = self._filled(declaration or call.declaration, arguments, given, call.call_id)
+        with self._driver.kernel.local:
+            call.arguments = arguments
+            waiting = call.change(made, held=self.attempt.is_held(made.declaration))
+        fire(waiting)
+
+    def _filled(self, declaration: Declaration, arguments: _Named, given: _Named | None, call_id: str | None) -> Effect:
         named = dict(arguments if given is None else given)
         effect = host_of(self.settlement).tools.effect_of(
-            declaration, named, _unset, run=self.attempt.name, call_id=call_id
+            declaration, named, unset, run=self.attempt.name, call_id=call_id
         )
         effect.arguments, effect.given = dict(arguments), given
         return effect
@@ -230,7 +237,7 @@ class OpenTurn:
         if not self.undoes:
             # Order is all that is asked for: nothing is refused, and no other transaction is waited for.
             kept: dict[str, Any] = json_text.decode(json_text.encode_result(arguments))
-            effect = Effect(call.declaration, (_PRIVATE,), kept, _unset, call_id=call.call_id)
+            effect = Effect(call.declaration, (_PRIVATE,), kept, unset, call_id=call.call_id)
         else:
             effect = self._filled(call.declaration, arguments, given, call.call_id)
         for earlier in call.effects:
@@ -276,10 +283,7 @@ class OpenTurn:
         """
         self.refuse_late(call)
         if declaration is not None and declaration != call.declaration:
-            made = self._filled(as_settled(declaration, self.undoes), arguments, given, call.call_id)
-            with self._driver.kernel.local:
-                waiting = call.change(made, held=self.attempt.is_held(made.declaration))
-            fire(waiting)
+            self.rewrite(call, arguments, given, as_settled(declaration, self.undoes))
         same = None if self._doubts is None else self._doubts.answer(call, arguments, self.attempt, unpack)
         if same is not None:
             return same()
@@ -396,10 +400,6 @@ class OpenTurn:
 
 
 _NEVER = (Outcome.FAILED, Outcome.DROPPED, Outcome.UNKNOWN, Outcome.UNDONE)
-
-
-def _unset() -> None:
-    raise AssertionError
 
 
 __all__ = ["OpenTurn", "Remake"]

@@ -28,7 +28,7 @@ from settlemark._protocol.holdings import Txn
 from settlemark._protocol.protocol import Protocol
 from settlemark._protocol.states import State
 from settlemark._report.approval_rejected_on_replay import refuse_recorded_rejection
-from settlemark.agents._call import Call
+from settlemark.agents._call import Call, unset
 from settlemark.agents._words import DoneBefore
 from settlemark.ledger._contract import Book, RecordedEffect, RecordedTransaction
 from settlemark.ledger._payloads.payloads import Packer
@@ -141,6 +141,15 @@ class Recalled:
             self._alike(call, scopes) if decision is None else decision.refusal(call) or decision
             for call, scopes, decision in repeated
         ]
+
+    def let_go(self, claimed: Decision | SettlemarkError | None) -> None:
+        """Take back what a call has claimed: it is another call now."""
+        if isinstance(claimed, Decision):
+            claimed.claimed = False
+        elif isinstance(claimed, DoneBefore):
+            for decision in self.decisions:
+                if decision.key == claimed.data.get("key"):
+                    decision.shown_once = False
 
     def goes_on(self, left: Left, acting: Sequence[Call]) -> bool:
         """Whether these calls go on with a turn that was left: none of the others in it was decided before."""
@@ -304,7 +313,7 @@ def decision_of(effect: RecordedEffect, payloads: Packer) -> Decision:
             refuse_recorded_rejection(effect)
         if effect.outcome is Outcome.UNKNOWN:
             scopes = tuple(Scope.parse(text) for text in json_text.decode(row.scopes))
-            doubtful = Effect(call.declaration, scopes, dict(call.arguments), _unset, call_id=row.call_id)
+            doubtful = Effect(call.declaration, scopes, dict(call.arguments), unset, call_id=row.call_id)
             doubtful.key, doubtful.error = row.key, effect.error
             raise in_doubt(doubtful)
         value = json_text.decode(effect.result)
@@ -340,10 +349,6 @@ def _live_decision(effect: Effect, payloads: Packer) -> Decision:
         effect.outcome.value,
         answer,
     )
-
-
-def _unset() -> None:
-    raise AssertionError
 
 
 __all__ = ["Decision", "Recalled", "ask_again", "decision_of", "names", "recall", "standing", "stands"]

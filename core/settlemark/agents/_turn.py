@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -10,7 +11,7 @@ from settlemark._acts.effect import Effect
 from settlemark._acts.gate import Approver
 from settlemark._acts.perform import Program
 from settlemark._attempt.turn import Turn
-from settlemark._edges.errors import Cancelled, Refused, SettlemarkError
+from settlemark._edges.errors import Cancelled, Refused, ScopeError, SettlemarkError
 from settlemark._edges.wording import is_a
 from settlemark._model.effect_class import Outcome
 from settlemark.agents._attendance import Attendance, Watch
@@ -29,14 +30,14 @@ class Plan:
     """What is to become of a turn.
 
     Attributes:
-        calls: all of it.
+        calls: all of it, as they will run, as far as that is known.
         known: of those that were decided before, what is on record, or why they are refused.
         name: the transaction's, or None when nothing in it acts.
         order: one that it keeps with other turns.
     """
 
-    calls: Sequence[Call]
-    known: Mapping[int, Decision | SettlemarkError]
+    calls: list[Call]
+    known: dict[int, Decision | SettlemarkError]
     name: str | None
     order: Turn | None
 
@@ -46,6 +47,18 @@ class TurnHost(Watch, Protocol):
 
     def plan(self, turn: AgentTurn) -> Program[Plan]:
         """Return what is to become of a turn."""
+        ...
+
+    def plan_again(self, plan: Plan, place: int, call: Call, *, is_seated: bool) -> Program[None]:
+        """Plan one call of a turn as another, which will run in its place if it has one; it repeats nothing else."""
+        ...
+
+    def has_left(self) -> Program[bool]:
+        """Return whether a turn was left open, which this one may go on with."""
+        ...
+
+    def single(self, call: Call, *, because: str | None = None) -> AgentTurn:
+        """Return a turn of one call."""
         ...
 
     def open(self, plan: Plan) -> Program[Opened]:
@@ -85,7 +98,12 @@ class AgentTurn:
         self._attendance = Attendance(self._gathering, work)
         self._plan: Plan | None = None
         self._told: dict[int, str] = {}
+        self._rewritten: dict[int, Call] = {}
         self._early = False
+
+    def as_run(self, place: int) -> Call:
+        """Return a call as it will run: something of the framework's may have rewritten what the model issued."""
+        return self._rewritten.get(place, self.calls[place])
 
     @property
     def settled(self) -> bool:
@@ -146,6 +164,7 @@ class AgentTurn:
         ask: Approver | None = None,
         remake: Remake | None = None,
         waits: bool = True,
+        rewritten: Call | None = None,
     ) -> Program[Any]:
         """Run a call in its turn, once, and return its result, or a `Queued`.
 
@@ -157,30 +176,35 @@ class AgentTurn:
             ask: asks for a person's yes where the tool is declared with `approve=`; see `Settlement(approver=)`.
             remake: returns what runs the call with other arguments, and these as the tool will get them.
             waits: answer when the turn has settled. The framework must run all of its calls beside each other.
+            rewritten: the call as it will run, where something of the framework's (a hook, say) has given it other
+                arguments than its model: by these it acts, is recorded, and is known again when the job is begun again.
 
         Raises:
             Refused, InDoubt, PartialCommit, UsageError: it did not run, or was undone, or nobody knows; `words` says
                 it to a model. Else what the tool raised, or the framework's control flow.
         """
+        if rewritten is not None:
+            self._rewritten[place] = rewritten
         self._arrive(place, waits=waits)
-        run = self._attendance.counted(run)
+        how: dict[str, Any] = {"pack": pack, "unpack": unpack, "ask": ask, "remake": remake}
+        counted = self._attendance.counted(run)
         for tries in range(TRIES, 0, -1):
             try:
                 opened = yield from self._gathering.open(self._begin)
-                assert self._plan is not None, "it is opened"
-                known = self._plan.known.get(place)
+                known: Decision | SettlemarkError | None = yield from self._known(place, opened)
                 if isinstance(known, Decision):
-                    return known.answer(self.calls[place], unpack)
+                    return (yield from self._answered_before(place, opened, known, unpack))
                 yield from self._attendance.until_come(place)
+                self._seat_as_run(opened)
             except (Exception, GeneratorExit):
                 raise
             except BaseException as cut:
                 self._attendance.withdraw(place)
                 yield from self.abandon(cut)
                 raise
-            ended = yield from self._performed(
-                opened.calls[place], place, known, run, pack=pack, unpack=unpack, ask=ask, remake=remake, waits=waits
-            )
+            if place not in opened.calls:
+                return (yield from self._work.single(self.as_run(place), because=self._because).perform(0, run, **how))
+            ended = yield from self._performed(opened.calls[place], place, known, counted, waits=waits, **how)
             if opened.turns[0].lost_race and tries > 1 and not self._early:
                 self._gathering.reopen(opened)
                 continue
@@ -190,6 +214,31 @@ class AgentTurn:
                 self._told[place] = words(error)
                 raise
         raise AssertionError
+
+    def _known(self, place: int, opened: Opened) -> Program[Decision | SettlemarkError | None]:
+        """Return what is on record of a call as it will run; when the turn was planned that may not have been known."""
+        plan, call = self._plan, self.as_run(place)
+        assert plan is not None, "it is opened"
+        if plan.calls[place] is not call:
+            yield from self._work.plan_again(plan, place, call, is_seated=place in opened.calls)
+        return plan.known.get(place)
+
+    def _answered_before(
+        self, place: int, opened: Opened, known: Decision, unpack: Callable[[Any], Any] | None
+    ) -> Program[Any]:
+        """Return the answer on record to a call, which leaves the place that it may have been given."""
+        if place in opened.calls:
+            turn, seat = opened.calls[place]
+            yield from turn.answer(seat)
+        return known.answer(self.as_run(place), unpack)
+
+    def _seat_as_run(self, opened: Opened) -> None:
+        """Have the calls that have come stand in the order with the scopes on which they will act."""
+        for place in [place for place in list(self._rewritten) if place in opened.calls]:
+            (turn, seat), call = opened.calls[place], self.as_run(place)
+            if not seat.over and seat.arguments != call.arguments:
+                with suppress(ScopeError):  # it is told so when it runs
+                    turn.rewrite(seat, call.arguments, call.given)
 
     def _performed(
         self,
@@ -203,7 +252,7 @@ class AgentTurn:
     ) -> Program[Any]:
         """Run a call, say that it is over, and return what gives the last word on it."""
         turn, seat = placed
-        call = self.calls[place]
+        call = self.as_run(place)
         found: Any = None
         error: BaseException | None = known
         if known is None:
@@ -301,6 +350,8 @@ class AgentTurn:
             yield from before.seated() if self.alone else before.finish()
         self._before = None
         self._refuse_late(self.calls[0].tool)
+        if self._plan is None and not self._early and (yield from self._work.has_left()):
+            yield from self._attendance.until_come(len(self.calls))  # what was left is compared with what will run
         plan: Plan = self._plan or (yield from self._work.plan(self))
         self._plan = plan
         return (yield from self._work.open(plan))

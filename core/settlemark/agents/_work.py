@@ -15,7 +15,7 @@ from settlemark._edges.wording import is_a
 from settlemark._lifecycle.parking import Park
 from settlemark._model.guards import Order
 from settlemark._model.scope import Scope
-from settlemark.agents._call import Call, PlacedCall
+from settlemark.agents._call import Call, PlacedCall, unset
 from settlemark.agents._gathering import Opened, Placed
 from settlemark.agents._left_open import undo_left
 from settlemark.agents._names import Names
@@ -218,7 +218,7 @@ class Work:
 
     def plan(self, turn: AgentTurn) -> Program[Plan]:
         """Return what is to become of a turn, when what was decided before is recalled."""
-        calls = turn.calls
+        calls = [turn.as_run(place) for place in range(len(turn.calls))]
         acting = [place for place, call in enumerate(calls) if call.acts]
         known: dict[int, Decision | SettlemarkError] = {}
         recalled: Recalled = yield from self._recollect()
@@ -239,6 +239,21 @@ class Work:
                 name = None if self._shared is not None else (yield from self._named())
         yield from self._make_room(recalled, [call for n, call in enumerate(calls) if n not in known])
         return Plan(calls, known, name, self._common() if turn.alone else None)
+
+    def plan_again(self, plan: Plan, place: int, call: Call, *, is_seated: bool) -> Program[None]:
+        """Plan one call of a turn as another, which will run in its place if it has one; it repeats nothing else."""
+        recalled: Recalled = yield from self._recollect()
+        with self._lock:
+            plan.calls[place] = call
+            recalled.let_go(plan.known.pop(place, None))
+            found = recalled.claim([(call, self._scopes(call))])[0] if is_seated and call.acts else None
+            if found is not None:
+                plan.known[place] = found
+
+    def has_left(self) -> Program[bool]:
+        """Return whether a turn was left open, which the next one may go on with."""
+        recalled: Recalled = yield from self._recollect()
+        return bool(recalled.left)
 
     def _common(self) -> Turn:
         with self._lock:
@@ -278,7 +293,7 @@ class Work:
         given = dict(call.arguments if call.given is None else call.given)
         try:
             return (
-                host_of(self.run.settlement).tools.effect_of(call.declaration, given, _unset, run=self.run.name).scopes
+                host_of(self.run.settlement).tools.effect_of(call.declaration, given, unset, run=self.run.name).scopes
             )
         except ScopeError:
             return ()  # it is told so when it runs
@@ -352,10 +367,6 @@ class Work:
             run.settlement, run.name, {turn.name}.__contains__, answered=self._answered, wait=run.patience
         )
         recalled.decisions.extend(stays.decisions)
-
-
-def _unset() -> None:
-    raise AssertionError
 
 
 __all__ = ["Plan", "Work"]

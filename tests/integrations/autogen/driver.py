@@ -9,10 +9,35 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from autogen_agentchat.messages import ToolCallExecutionEvent
+from autogen_core.tools import StaticStreamWorkbench
 from tests.integrations.autogen.world import Scripted, agent, told, turn
-from tests.integrations.contract.driver import Answers, Saying, Tool, Turns
+from tests.integrations.contract.driver import Answers, Rewrite, Saying, Tool, Turns
 
 from settlemark import Settlement
+
+
+class Rewriting(StaticStreamWorkbench):
+    """A workbench around another one, which gives its calls other arguments."""
+
+    def __init__(self, inner: Any, rewrite: Rewrite) -> None:
+        super().__init__([])
+        self._inner, self._rewrite = inner, rewrite
+
+    async def list_tools(self) -> Any:
+        return await self._inner.list_tools()
+
+    async def call_tool(self, name: str, arguments: Any = None, **how: Any) -> Any:
+        return await self._inner.call_tool(name, self._rewrite(name, dict(arguments)), **how)
+
+    async def call_tool_stream(self, name: str, arguments: Any = None, **how: Any) -> Any:
+        async for found in self._inner.call_tool_stream(name, self._rewrite(name, dict(arguments)), **how):
+            yield found
+
+    async def save_state(self) -> Any:
+        return await self._inner.save_state()
+
+    async def load_state(self, state: Any) -> None:
+        await self._inner.load_state(state)
 
 
 class Driver:
@@ -21,6 +46,7 @@ class Driver:
     name = "autogen"
     folder: Path | None = None
     cannot_resume: str | None = None
+    rewrite: Rewrite | None = None
 
     def run(
         self,
@@ -54,6 +80,8 @@ class Driver:
             Scripted(*script, final=final), [_readable(tool) for tool in tools], settlement, run=run, effects=effects,
             max_tool_iterations=len(turns) + 1,
         )  # fmt: skip
+        if self.rewrite is not None:
+            played._workbench = [Rewriting(found, self.rewrite) for found in played._workbench]
         kept = None if self.folder is None else self.folder / f"{run}.json"
         task: str | None = "go"
         if kept is not None and kept.exists():

@@ -49,6 +49,12 @@ GOALS = {
     ("mail", "cee"): 0,
 }
 PATIENCE = 60.0
+INSTEAD = {"Ada": "Zoe", "ada": "zoe"}
+"""What a hook makes of some arguments, where calls are rewritten before they run."""
+
+
+def rewrite(_tool, arguments):
+    return {**arguments, "what": INSTEAD.get(arguments["what"], arguments["what"])}
 
 
 class Points:
@@ -119,10 +125,11 @@ def tools(office, points):
     return [book, mail, look, rent]
 
 
-def played(name, folder, at, settled, plan):
+def played(name, folder, at, settled, plan, rewritten):
     """Play the job, or go on with it, and return what can be told of it."""
     points = Points(at)
     driver = driver_of(name)
+    driver.rewrite = rewrite if rewritten else None
     driver.folder = folder / "framework"
     driver.folder.mkdir(exist_ok=True)
     opened = Settlement(f"sqlite:///{folder / 'ledger.db'}", wait=20) if settled else nullcontext()
@@ -156,10 +163,11 @@ class Nursery:
         )
         self.cannot_resume = self._answer()["cannot_resume"]
 
-    def play(self, folder, *, at, settled, plan="the same"):
+    def play(self, folder, *, at, settled, plan="the same", rewritten=False):
         """Return how a process ended that played the job in this folder; one that fails or hangs is an error here."""
         self._process.stdin.write(
-            json.dumps({"folder": str(folder), "at": at, "settled": settled, "plan": plan}) + "\n"
+            json.dumps({"folder": str(folder), "at": at, "settled": settled, "plan": plan, "rewritten": rewritten})
+            + "\n"
         )
         self._process.stdin.flush()
         ended = self._answer()
@@ -191,7 +199,7 @@ def main(name):
         asked = json.loads(line)
         ended = in_child(
             lambda tell, asked=asked: tell(
-                played(name, Path(asked["folder"]), asked["at"], asked["settled"], asked["plan"])
+                played(name, Path(asked["folder"]), asked["at"], asked["settled"], asked["plan"], asked["rewritten"])
             ),
             timeout=PATIENCE,
         )

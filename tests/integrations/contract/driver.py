@@ -33,6 +33,9 @@ from settlemark.hosting import host_of
 Tool = Callable[..., Any]
 """A function, or a coroutine function, with annotations, a docstring, and a name that is the tool's."""
 
+Rewrite = Callable[[str, dict[str, Any]], dict[str, Any]]
+"""Returns the arguments that a tool is to get, for its name and what the model gave it."""
+
 Answers = list[tuple[str, str]]
 """What the model has been told: (call id, or tool name where the framework knows no ids, and the text)."""
 
@@ -71,11 +74,14 @@ class Driver(Protocol):
         folder: where the framework may keep what a new process needs to go on with a job; the suite sets it where
             processes die, else it is None and the framework's memory will do.
         cannot_resume: why this framework, as it is installed here, cannot go on in a new process; None if it can.
+        rewrite: gives a call other arguments before it comes to our shim, by what the framework has for that (a hook,
+            a middleware), also with stock: `rewrite(tool, arguments)` returns them; None leaves calls alone.
     """
 
     name: str
     folder: Path | None
     cannot_resume: str | None
+    rewrite: Rewrite | None
 
     def run(
         self,
@@ -140,4 +146,4 @@ def answer_of(settlement: Settlement, shown: Mapping[str, Any]) -> Any:
     return person.answer(shown["tool"], shown["arguments"])
 
 
-__all__ = ["FRAMEWORKS", "Answers", "Driver", "Person", "ScriptedCall", "Tool", "Turns", "answer_of"]
+__all__ = ["FRAMEWORKS", "Answers", "Driver", "Person", "Rewrite", "ScriptedCall", "Tool", "Turns", "answer_of"]

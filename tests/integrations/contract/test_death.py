@@ -12,7 +12,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests.integrations.contract.child import GOALS, Nursery
+from tests.integrations.contract.child import GOALS, INSTEAD, Nursery
 from tests.integrations.contract.conftest import EACH
 from tests.integrations.langgraph.death.office import Office
 from tests.servers import _roomy_memory
@@ -68,27 +68,31 @@ class Deaths:
         shutil.copyfile(self._template, case / "ledger.db")
         return case
 
-    def die(self, at, *, settled):
+    def die(self, at, *, settled, **options):
         """Return the office, what the process that went on told, and whether one was killed there."""
         case = self._fresh()
-        ended = self._nursery.play(case, at=at, settled=settled)
+        ended = self._nursery.play(case, at=at, settled=settled, **options)
         if at is not None and ended["killed"]:
-            went_on = self._nursery.play(case, at=None, settled=settled)
+            went_on = self._nursery.play(case, at=None, settled=settled, **options)
             return Office(case / "office.jsonl"), went_on["told"], True
         return Office(case / "office.jsonl"), ended["told"], False
 
 
-def wrong(office, told):
+REWRITTEN = {(verb, INSTEAD.get(what, what)): n for (verb, what), n in GOALS.items()}
+"""What is there in the end when a hook rewrites the calls."""
+
+
+def wrong(office, told, goals=GOALS):
     """Everything that is not as if nobody had died, in words."""
     standing = office.standing()
     found = [
         f"{verb} {what}: {standing[verb, what]} times, not {n}"
-        for (verb, what), n in GOALS.items()
+        for (verb, what), n in goals.items()
         if standing[verb, what] != n
     ]
     done = Counter((entry["verb"], entry["key"]) for entry in office.log() if entry["key"])
     found += [f"{verb} under {key}: {n} times" for (verb, key), n in done.items() if n > 1 and "again" not in verb]
-    found += [f"nobody asked for {verb} {what}" for verb, what in (+standing).keys() - GOALS.keys()]
+    found += [f"nobody asked for {verb} {what}" for verb, what in (+standing).keys() - goals.keys()]
     found += [f"{name} never ended" for name in told["unfinished"]]
     found += [f"{name} is left to mend" for name in told["left"]]
     said = {
@@ -114,6 +118,18 @@ def test_each_effect_happens_exactly_once_wherever_the_process_dies(deaths, reco
     assert {point: said for point, said in found.items() if said} == {}
     assert kills == len(points)
     record_property("explored_deaths in the contract suite", kills)
+
+
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("what", ["book Zoe", "mail zoe", "book Bee", "cancel Cee"])
+@pytest.mark.parametrize("when", ["before", "after"])
+@each
+def test_calls_that_a_hook_rewrites_are_known_again_wherever_the_process_dies(deaths, when, what):
+    office, told, killed = deaths.die(f"{when} {what} #1", settled=True, rewritten=True)
+
+    assert killed
+    assert wrong(office, told, REWRITTEN) == []
+    assert "Zoe" not in {entry["what"] for entry in office.log() if entry["verb"] == "cancel"}
 
 
 @each

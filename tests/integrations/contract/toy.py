@@ -11,20 +11,22 @@ import asyncio
 import functools
 import inspect
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tests.integrations.contract.driver import Answers, ScriptedCall, Tool, Turns
+from tests.integrations.contract.driver import Answers, Rewrite, ScriptedCall, Tool, Turns
 
 from settlemark import Settlement
 from settlemark.agents import AgentRun, AgentTurn, Call, Declarations, run_async, words
 
 
 class Toy:
-    """A framework: an agent is its tools, and a model, which here is a script."""
+    """A framework: an agent is its tools, and a model, which here is a script; a hook may change what is called."""
 
-    def __init__(self, tools: Sequence[Tool]) -> None:
+    def __init__(self, tools: Sequence[Tool], *, hook: Rewrite | None = None) -> None:
         self.tools = {tool.__name__: tool for tool in tools}
+        self._hook = hook
 
     async def run(self, script: Turns) -> Answers:
         """Have the model say its turns, and return what it was told of their calls."""
@@ -41,9 +43,13 @@ class Toy:
     async def answer(self, call: ScriptedCall) -> str:
         """Run a call, and return what the model is told of it."""
         try:
-            return str(await self.execute(call))
+            return str(await self.execute(self.hooked(call)))
         except Exception as error:
             return repr(error)
+
+    def hooked(self, call: ScriptedCall) -> ScriptedCall:
+        """Return a call as it will run."""
+        return call if self._hook is None else replace(call, arguments=self._hook(call.tool, dict(call.arguments)))
 
     async def execute(self, call: ScriptedCall) -> Any:
         """Run a call's tool."""
@@ -67,9 +73,15 @@ class SettledToy(Toy):
     """The shim: the same agent, with what its tools do settled."""
 
     def __init__(
-        self, tools: Sequence[Tool], settlement: Settlement, run: str | None, effects: Mapping[str, Any]
+        self,
+        tools: Sequence[Tool],
+        settlement: Settlement,
+        run: str | None,
+        effects: Mapping[str, Any],
+        *,
+        hook: Rewrite | None = None,
     ) -> None:
-        super().__init__(tools)
+        super().__init__(tools, hook=hook)
         self._job = AgentRun(settlement, run)
         self._work = self._job.work()
         self._declarations = Declarations(settlement, effects)
@@ -88,17 +100,22 @@ class SettledToy(Toy):
 
     def begin_turn(self, calls: Sequence[ScriptedCall]) -> Sequence[Any]:
         """Open the turn before the first of its calls runs."""
-        issued = [Call(call.tool, call.arguments, self._declarations.of(call.tool), call.id) for call in calls]
-        turn = self._work.turn(issued)
+        turn = self._work.turn([self._call(call) for call in calls])
         return [self._settled(turn, place, call) for place, call in enumerate(calls)]
+
+    def _call(self, call: ScriptedCall) -> Call:
+        return Call(call.tool, call.arguments, self._declarations.of(call.tool), call.id)
 
     async def _settled(self, turn: AgentTurn, place: int, call: ScriptedCall) -> str:
         if why := self.turned_down(call):
             turn.absent(place)
             return why
         try:
-            runs = self._runs(call.tool, call.arguments)
-            return str(await run_async(turn.perform(place, runs, remake=functools.partial(self._remake, call.tool))))
+            hooked = self.hooked(call)
+            how = {"remake": functools.partial(self._remake, call.tool)}
+            if hooked != call:
+                how["rewritten"] = self._call(hooked)
+            return str(await run_async(turn.perform(place, self._runs(call.tool, hooked.arguments), **how)))
         except Exception as error:
             return words(error)
 
@@ -117,6 +134,7 @@ class Driver:
     name = "toy"
     folder: Path | None = None
     cannot_resume: str | None = None
+    rewrite: Rewrite | None = None
 
     def run(
         self,
@@ -142,5 +160,6 @@ class Driver:
         final: str = "done",
     ) -> Answers:
         """Play it."""
-        agent = Toy(tools) if settlement is None else SettledToy(tools, settlement, run, effects)
+        hook = self.rewrite
+        agent = Toy(tools, hook=hook) if settlement is None else SettledToy(tools, settlement, run, effects, hook=hook)
         return await agent.run(turns)

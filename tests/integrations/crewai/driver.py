@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 # isort: split - CrewAI comes after what it must be told
 from crewai import Agent, Crew, Task
+from crewai.hooks import register_before_tool_call_hook, unregister_before_tool_call_hook
 from crewai.tools import tool
-from tests.integrations.contract.driver import Answers, Tool, Turns
+from tests.integrations.contract.driver import Answers, Rewrite, Tool, Turns
 from tests.integrations.crewai.offline import hush
 from tests.integrations.crewai.scripted import Scripted
 
@@ -22,6 +24,7 @@ class Driver:
 
     name = "crewai"
     cannot_resume: str | None = None
+    rewrite: Rewrite | None = None
 
     def __init__(self) -> None:
         self.folder: Path | None = None
@@ -36,7 +39,9 @@ class Driver:
         effects: Mapping[str, Any] = {},
         final: str = "done",
     ) -> Answers:
-        return _told(_crew(tools, turns, settlement, run, effects, final).kickoff())
+        crew = _crew(tools, turns, settlement, run, effects, final)
+        with rewriting(self.rewrite):
+            return _told(crew.kickoff())
 
     async def arun(
         self,
@@ -48,7 +53,26 @@ class Driver:
         effects: Mapping[str, Any] = {},
         final: str = "done",
     ) -> Answers:
-        return _told(await _crew(tools, turns, settlement, run, effects, final).akickoff())
+        crew = _crew(tools, turns, settlement, run, effects, final)
+        with rewriting(self.rewrite):
+            return _told(await crew.akickoff())
+
+
+@contextmanager
+def rewriting(rewrite: Rewrite | None) -> Iterator[None]:
+    """Have calls get other arguments by one of CrewAI's hooks."""
+
+    def hook(context: Any) -> None:
+        context.tool_input.update(rewrite(context.tool_name, dict(context.tool_input)))
+
+    if rewrite is None:
+        yield
+        return
+    register_before_tool_call_hook(hook)
+    try:
+        yield
+    finally:
+        unregister_before_tool_call_hook(hook)
 
 
 def _crew(

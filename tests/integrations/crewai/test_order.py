@@ -451,7 +451,7 @@ def test_a_call_whose_defaults_are_drawn_anew_keeps_its_turn_and_is_undone_as_it
     assert [found.row.scopes for found in done] == [f'["room:/{booked.split()[-1]}"]']
 
 
-def test_a_hook_that_fills_such_a_default_in_has_changed_the_call(world, settlement):
+def test_what_a_hook_fills_in_in_place_of_such_a_default_is_what_acts_and_is_undone(world, settlement):
     rooms, llm = [], Scripted(BOOK_AND_FAIL)
     crew = crew_of(llm, [booking(world, rooms), tool(numbered(world, broken={0}))])
 
@@ -465,9 +465,10 @@ def test_a_hook_that_fills_such_a_default_in_has_changed_the_call(world, settlem
     finally:
         unregister_hook(InterceptionPoint.PRE_TOOL_CALL, fill_in)
 
-    assert world.log == ["book Ada mine"]
-    assert [(hotel, ref) for hotel, _, ref in rooms] == [("Ada", "mine")]
-    assert texts(llm)[0] == "booked"
+    done = [done for found in settlement.transactions() for done in found.effects if done.row.tool == "book"]
+    assert (world.log, rooms) == (["book Ada mine"], [])
+    assert texts(llm)[0].startswith("undone: book had succeeded")
+    assert [found.row.scopes for found in done] == ['["room:/mine"]']
 
 
 # ---- outside of an agent's turns

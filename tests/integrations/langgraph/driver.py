@@ -20,7 +20,7 @@ from langchain_core.tools import StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import GraphBubbleUp
 from langgraph.types import Command
-from tests.integrations.contract.driver import Answers, Saying, Tool, Turns, answer_of
+from tests.integrations.contract.driver import Answers, Rewrite, Saying, Tool, Turns, answer_of
 
 from settlemark import Settlement
 from settlemark_langgraph import SettlementMiddleware
@@ -76,6 +76,24 @@ class ToolErrors(AgentMiddleware[Any, Any, Any]):
             return _told(request, error)
 
 
+class Rewriting(AgentMiddleware[Any, Any, Any]):
+    """Gives calls other arguments before they run."""
+
+    def __init__(self, rewrite: Rewrite) -> None:
+        super().__init__()
+        self._rewrite = rewrite
+
+    def wrap_tool_call(self, request: Any, handler: Any) -> Any:
+        return handler(self._rewritten(request))
+
+    async def awrap_tool_call(self, request: Any, handler: Any) -> Any:
+        return await handler(self._rewritten(request))
+
+    def _rewritten(self, request: Any) -> Any:
+        call = request.tool_call
+        return request.override(tool_call={**call, "args": self._rewrite(call["name"], dict(call["args"]))})
+
+
 def _told(request: Any, error: Exception) -> ToolMessage:
     call = request.tool_call
     return ToolMessage(repr(error), name=call["name"], tool_call_id=call["id"], status="error")
@@ -89,6 +107,8 @@ class Driver:
     cannot_resume = (
         None if find_spec("langgraph.checkpoint.sqlite") else "a thread survives in langgraph-checkpoint-sqlite"
     )
+
+    rewrite: Rewrite | None = None
 
     def __init__(self) -> None:
         self._memory = InMemorySaver()
@@ -108,7 +128,7 @@ class Driver:
             return asyncio.run(self.arun(tools, turns, settlement=settlement, run=run, effects=effects, final=final))
         config: Any = {"configurable": {"thread_id": run}}
         with self._saver() as saver:
-            agent = _agent(tools, turns, settlement, effects, final, saver)
+            agent = _agent(tools, turns, settlement, effects, final, saver, self.rewrite)
             state = agent.invoke(None if agent.get_state(config).values else GO, config)
             while asked := state.get("__interrupt__"):
                 state = agent.invoke(_answered(asked, settlement), config)
@@ -127,7 +147,7 @@ class Driver:
         """Play it with `ainvoke`."""
         config: Any = {"configurable": {"thread_id": run}}
         async with self._async_saver() as saver:
-            agent = _agent(tools, turns, settlement, effects, final, saver)
+            agent = _agent(tools, turns, settlement, effects, final, saver, self.rewrite)
             begun = (await agent.aget_state(config)).values
             state = await agent.ainvoke(None if begun else GO, config)
             while asked := state.get("__interrupt__"):
@@ -165,8 +185,10 @@ def _agent(
     effects: Mapping[str, Any],
     final: str,
     saver: Any,
+    rewrite: Rewrite | None,
 ) -> Any:
-    ours = [] if settlement is None else [SettlementMiddleware(settlement, effects=effects)]
+    ours: list[Any] = [] if settlement is None else [SettlementMiddleware(settlement, effects=effects)]
+    ours += [] if rewrite is None else [Rewriting(rewrite)]
     return create_agent(
         Script(turns=turns, final=final),
         [_tool(function) for function in tools],

@@ -42,16 +42,28 @@ class ToolErrors(AbstractCapability):
         raise ToolFailed(repr(error))
 
 
+class Rewriting(AbstractCapability):
+    """Gives calls other arguments before they run."""
+
+    def __init__(self, rewrite):
+        self._rewrite = rewrite
+
+    async def before_tool_execute(self, ctx, *, call, tool_def, args):
+        return self._rewrite(call.tool_name, dict(args))
+
+
 class Driver:
     name = "pydantic_ai"
     folder = None
     cannot_resume = None
+    rewrite = None
 
     def run(self, tools, turns, *, settlement, run="run-1", effects={}, final="done"):  # noqa: B006 - as the suite calls it
         return asyncio.run(self.arun(tools, turns, settlement=settlement, run=run, effects=effects, final=final))
 
     async def arun(self, tools, turns, *, settlement, run="run-1", effects={}, final="done"):  # noqa: B006
         ours = [] if settlement is None else [Settled(settlement, run=run, effects=effects)]
+        ours += [] if self.rewrite is None else [Rewriting(self.rewrite)]
         agent = Agent(
             scripted(turns, final), name="clerk", tools=tools, capabilities=[*ours, ToolErrors()],
             output_type=[str, DeferredToolRequests],
