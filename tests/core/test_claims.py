@@ -175,6 +175,15 @@ def test_what_a_turn_tells_its_own_calls_wakes_whoever_else_watches_alone(stage)
     assert sibling.fired
 
 
+@pytest.mark.parametrize("end", ["commit", "abort"])
+def test_a_transactions_end_wakes_its_own_calls_too_which_would_wait_for_their_deadline(stage, end):
+    txn = stage.begin("turn")
+    call = stage.write(txn, "room:/Ada")
+    sibling = stage.protocol.watch(txn, sibling=True)
+    stage.commit(txn) if end == "commit" else stage.abort(txn, call)
+    assert sibling.fired
+
+
 def test_a_seal_wakes_who_waits_for_what_it_drops(stage):
     txn = stage.begin("first", "room:/Ada")
     ticket = stage.protocol.watch(txn)
