@@ -5,6 +5,10 @@ from __future__ import annotations
 import asyncio
 import functools
 import io
+import multiprocessing
+import subprocess
+import sys
+import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 
@@ -87,6 +91,29 @@ class ListOfIts(list):
         return iter(())
 
 
+def a_process(_did):
+    return multiprocessing.get_context("spawn").Process(target=print)
+
+
+def a_program_that_runs(_did):
+    return running_program
+
+
+class RunningProgram(subprocess.Popen):
+    """A program that has not ended, without the program."""
+
+    def __init__(self):
+        self.returncode = None
+
+    def poll(self):
+        return self.returncode
+
+    def __del__(self): ...
+
+
+running_program = RunningProgram()
+
+
 def within(hold):
     return lambda did: hold(Awaitable(did))
 
@@ -111,6 +138,15 @@ REFUSED = {
     "a context manager": entered,
     "an async context manager": entered_async,
     "another loop's future": another_loops_future,
+    "a function": lambda did: lambda: did.append("lazily"),
+    "a part of a function": lambda did: functools.partial(did.append, "lazily"),
+    "a method": lambda did: did.append,
+    "a list of a function": lambda did: [functools.partial(did.append, "lazily")],
+    "a thread that nobody has started": lambda did: threading.Thread(target=did.append, args=("lazily",)),
+    "a timer": lambda did: threading.Timer(60, did.append, ("lazily",)),
+    "a process that nobody has started": a_process,
+    "a program that runs": a_program_that_runs,
+    "a mapping of a thread": lambda did: {"later": threading.Thread(target=did.append, args=("lazily",))},
 }
 AWAITED = {
     "a future of a future": lambda did: completed(a_future(did)),
@@ -319,6 +355,24 @@ def test_an_open_file_is_an_answer(settlement):
 
     with settlement.transaction("job") as tx:
         assert tx.call(look) is file
+
+
+@pytest.mark.parametrize("kind", ["thread", "process", "program"])
+def test_a_thread_or_process_that_is_over_is_an_answer(settlement, kind):
+    @effect("reversible", scope="thing:/a", undo=lambda: None)
+    def act():
+        if kind == "program":
+            done = subprocess.Popen([sys.executable, "-c", ""])
+            done.wait()
+            return done
+        done = threading.Thread(target=int) if kind == "thread" else multiprocessing.get_context("spawn").Process()
+        done.start()
+        done.join()
+        return done
+
+    with settlement.transaction("job") as tx:
+        assert tx.call(act) is not None
+    assert settlement.residue() == []
 
 
 def test_a_future_that_failed_is_a_call_that_failed(settlement):

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterator
 from concurrent.futures import Future
 from contextlib import _GeneratorContextManagerBase  # pyright: ignore[reportPrivateUsage] - what @contextmanager makes
-from functools import partial
+from functools import partial, partialmethod
 from io import IOBase
-from types import FunctionType
+from threading import Thread
+from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from settlemark._edges.errors import SettlemarkError
@@ -25,6 +27,10 @@ _T = TypeVar("_T")
 # Annotated with Any: a type checker finds the type of an `Any` partly unknown.
 _kind: Callable[[Any], type[Any]] = type
 _LAZY = (_GeneratorContextManagerBase,)
+_CALLED = (FunctionType, BuiltinFunctionType, MethodType, partial, partialmethod)
+_PROCESSES = (
+    ("subprocess", "Popen"), ("multiprocessing.process", "BaseProcess"), ("asyncio.subprocess", "Process"),
+)  # fmt: skip
 
 STOPS = (StopIteration, StopAsyncIteration, GeneratorExit)
 """Exceptions that must not travel through generators."""
@@ -102,7 +108,8 @@ class Unfinished(SettlemarkError):
     """A function returned work that is not done yet: the function may have acted before returning, or not."""
 
     remedy: ClassVar[str] = (
-        "Let the function do its work before it returns: await the coroutine, or iterate over the generator."
+        "Let the function do its work before it returns: await the coroutine, iterate over the generator, call the"
+        " function, join the thread."
     )
 
 
@@ -139,21 +146,39 @@ def done(answer: _T, function: object) -> _T:
     """Return a function's answer, unless that answer is work yet to be done, or holds such work.
 
     Raises:
-        Unfinished: the answer is a generator, another iterator, or a context manager that nobody has entered; or one of
-            these, or what must be awaited, is in its lists, tuples, sets and mappings.
+        Unfinished: the answer is a generator, another iterator, a context manager that nobody has entered, a function,
+            or a thread or process that is not over; or one of these, or what must be awaited, is in its lists, tuples,
+            sets and mappings.
     """
     kind = _kind(answer)
     if kind in _SCALARS or (kind is dict and _SCALARS.issuperset(map(_kind, _dict.values(answer)))):  # as most are
         return answer
-    if _is_lazy(kind):
+    if _is_work(answer, kind):
         raise unfinished(kind.__name__, function)
     if issubclass(kind, _HOLDING) and (held := _work_within(answer)) is not None:
         raise unfinished(f"{kind.__name__} with a {held.__name__} in it", function)
     return answer
 
 
-def _is_lazy(kind: type[Any]) -> bool:
-    return issubclass(kind, (*_LAZY, Iterator, AsyncIterator)) and not issubclass(kind, IOBase)
+def _is_work(answer: Any, kind: type[Any]) -> bool:
+    """Whether an answer is work that waits to be called, iterated over or entered, or that goes on elsewhere."""
+    if issubclass(kind, (*_LAZY, Iterator, AsyncIterator)):
+        return not issubclass(kind, IOBase)
+    return issubclass(kind, _CALLED) or (issubclass(kind, _runners()) and not _is_over(answer))
+
+
+def _runners() -> tuple[type[Any], ...]:
+    """Return the classes of threads and processes, without importing what nobody has imported."""
+    loaded = ((sys.modules.get(module), name) for module, name in _PROCESSES)
+    return (Thread, *(getattr(module, name) for module, name in loaded if module is not None))
+
+
+def _is_over(runner: Any) -> bool:
+    if isinstance(runner, Thread):
+        return runner.ident is not None and not runner.is_alive()
+    poll = getattr(runner, "poll", None)
+    ended = poll() if callable(poll) else getattr(runner, "exitcode", getattr(runner, "returncode", None))
+    return ended is not None
 
 
 def _work_within(answer: Any) -> type[Any] | None:
@@ -165,7 +190,7 @@ def _work_within(answer: Any) -> type[Any] | None:
         kind = _kind(each)
         if kind in _SCALARS:
             continue
-        if _is_lazy(kind) or (_is_to_be_awaited(kind) and not _is_completed(each)):
+        if _is_work(each, kind) or (_is_to_be_awaited(kind) and not _is_completed(each)):
             return kind
         holding = next((known for known in _HOLDING if issubclass(kind, known)), None)
         if holding is not None and id(each) not in seen:
