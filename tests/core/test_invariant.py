@@ -586,6 +586,5 @@ def test_an_abort_whose_end_the_store_has_yet_to_take_is_not_stranded(tmp_path, 
     finally:
         hang.__exit__(None, None, None)
     assert while_it_hangs == []
-    settlement.recover()  # the store takes what was queued
-    settlement.recover()  # and what this has aborted is concluded
+    settlement.recover()
     assert host_of(settlement).protocol.live == {}

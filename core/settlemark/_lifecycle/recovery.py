@@ -195,6 +195,7 @@ class Recovery:
         """Take up what was left, and return when everything being ended or undone here is done."""
         yield from self._undoing.tidy()
         report: Recovered = yield from self.take_up(keep_open=keep_open)
+        yield from self._undoing.tidy()  # what was queued, and is taken by now, may have aborted more
         with self._kernel.local:
             ending = [(attempt, Ticket()) for attempt in self.ending]
             for attempt, ticket in ending:
