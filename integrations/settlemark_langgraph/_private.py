@@ -22,16 +22,25 @@ Unsettled = Literal["refuse", "warn", "allow"]
 
 CALL = "__pregel_call"
 CHECKPOINTER = "__pregel_checkpointer"
+INTERRUPT = "__interrupt__"
+RESUME = "__resume__"
 SCRATCHPAD = "__pregel_scratchpad"
 
 TESTED = ("1.2.4", "1.2.24")
 """The oldest and the newest release of LangGraph that the tests ran with."""
 
-_KEYS = {"CONFIG_KEY_CALL": CALL, "CONFIG_KEY_CHECKPOINTER": CHECKPOINTER, "CONFIG_KEY_SCRATCHPAD": SCRATCHPAD}
+_KEYS = {
+    "CONFIG_KEY_CALL": CALL,
+    "CONFIG_KEY_CHECKPOINTER": CHECKPOINTER,
+    "CONFIG_KEY_SCRATCHPAD": SCRATCHPAD,
+    "INTERRUPT": INTERRUPT,
+    "RESUME": RESUME,
+}
 _LOOP = (
     "checkpoint",
     "checkpoint_config",
     "checkpoint_ns",
+    "checkpoint_pending_writes",
     "checkpointer",
     "config",
     "input",
@@ -140,6 +149,8 @@ def refuse_where_names_are_gone(unsettled: Unsettled, tell_once: Callable[[str, 
 __all__ = [
     "CALL",
     "CHECKPOINTER",
+    "INTERRUPT",
+    "RESUME",
     "SCRATCHPAD",
     "Unsettled",
     "absent_names",

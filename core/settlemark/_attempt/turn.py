@@ -6,13 +6,15 @@ them and nothing else; an effect runs after the earlier reads it overlaps. What 
 that runs at once has succeeded (`leaving`): so an effect that is issued behind a held one runs in its place all the
 same, unless they overlap. Then it is held too, and what overlaps it in its turn. With `order="issued"` whatever is
 issued behind a held effect is held: it acts behind it, and where it fails that one has left. With `order="none"` each
-acts as it comes. Whoever has to approve a call is asked when all before it are over, about one at a time. The first
+acts as it comes. Whoever has to approve a call is asked when all before it are over, about one at a time, or wait for
+a person in places of their own. The first
 failure stops what has not begun. Source: anomaly A6 and its sequencer (Atomicity anomalies §5).
 """
 
 from __future__ import annotations
 
 from bisect import insort
+from collections.abc import Hashable
 from enum import Enum, auto
 
 from settlemark._acts.effect import Effect
@@ -42,17 +44,19 @@ class Seat:
     Attributes:
         gated: whether a person may have to approve the call.
         reads: whether the call changes nothing.
+        asks_in: where a framework puts its question: two in one place are put one after the other.
     """
 
     __slots__ = (
-        "declaration", "effect", "gated", "held", "interruption", "number", "paths", "reads", "scopes", "state",
-        "tickets", "turn",
+        "asks_in", "declaration", "effect", "gated", "held", "interruption", "number", "paths", "reads", "scopes",
+        "state", "tickets", "turn",
     )  # fmt: skip
 
     def __init__(self, turn: Turn, number: int, declaration: Declaration, scopes: tuple[Scope, ...]) -> None:
         self.turn = turn
         self.number = number
         self.held = False
+        self.asks_in: Hashable = None
         self.set(declaration, scopes)
         self.effect: Effect | None = None
         self.state = SeatState.EXPECTED
@@ -214,6 +218,25 @@ class Turn:
                 return self._seats[earlier[0]]
         return self._overlapping(seat, (_EFFECTS,) if seat.reads else (_EFFECTS, _READS))
 
+    def before_asking(self, seat: Seat) -> Seat | None:
+        """Return an earlier call that this one must wait for before a person is asked about it.
+
+        A call that waits for a person itself keeps back no question that its framework puts elsewhere.
+        """
+        if not seat.gated:
+            return self.before(seat)
+        in_order = self.order in _IN_ORDER
+        for earlier in self._seats[: seat.number]:
+            if earlier.interruption is not None and earlier.asks_in != seat.asks_in:
+                continue
+            number = (earlier.number, "")
+            if number in self._gates.items:
+                return earlier
+            acts = number in self._effects.items or number in self._reads.items
+            if (acts and in_order) or (self.order != "none" and earlier.paths and _overlap(earlier, seat)):
+                return earlier
+        return None
+
     def _overlapping(self, seat: Seat, layers: tuple[int, ...]) -> Seat | None:
         for scope in seat.scopes:
             match = self._index.match(scope)
@@ -278,3 +301,7 @@ class Turn:
             self._gates.discard((seat.number, ""))
         tickets, seat.tickets = seat.tickets, []
         return tickets
+
+
+def _overlap(one: Seat, other: Seat) -> bool:
+    return not other.scopes or any(a.overlaps(b) for a in one.scopes for b in other.scopes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from typing import Protocol as Port
 
@@ -175,7 +176,7 @@ class Calls:
             return (yield Act(effect.run, {}, current_of(attempt, effect)))
         txn = txn or attempt.live
         if seat is not None:
-            yield from self._take_turn(attempt, seat)
+            yield from self._take_turn(attempt, seat, seat.turn.before_asking)
             self._come(seat, effect)
             effect.held, effect.turned = seat.held, True
             if seat.turn.order == "issued":
@@ -193,6 +194,8 @@ class Calls:
         if effect.declaration.approve is not None or (earlier is not None and is_asked(earlier)):
             effect.held = effect.held or attempt.must_hold(effect)
             earlier = yield from self._gates.gate(attempt, txn, effect, earlier, let_through)
+            if seat is not None and seat.asks_in is not None and not (earlier or effect).held:
+                yield from self._take_turn(attempt, seat, seat.turn.before)  # others may still wait for a person
         if earlier is not None and earlier.held:
             return self._held_or_stopped(attempt, earlier, seat)
         return (yield from self._go_on(attempt, txn, earlier or effect, seat, let_through))
@@ -306,7 +309,7 @@ class Calls:
         failed = _failed_before(recorded.row.tool, recorded.error, recorded.row.name)
         raise Skipped(failed) if recorded.disposition is Disposition.SKIPPED else failed
 
-    def _take_turn(self, attempt: Attempt, seat: Seat) -> Program[None]:
+    def _take_turn(self, attempt: Attempt, seat: Seat, before: Callable[[Seat], Seat | None]) -> Program[None]:
         # A sibling holds nothing against this call, it is only slow: it gets longer than a rival.
         limit = max(attempt.wait, TURN_SECONDS)
         deadline = Deadline(limit)
@@ -316,7 +319,7 @@ class Calls:
                     raise protocol.refusal(attempt.live)
                 if seat.turn.stopped(seat):
                     raise self.why_stopped(attempt, seat)
-                earlier = seat.turn.before(seat)
+                earlier = before(seat)
                 if earlier is None:
                     return
                 if earlier.interruption is not None:

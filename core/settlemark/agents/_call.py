@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -74,6 +74,10 @@ class PlacedCall:
     def tool(self) -> str:
         """The tool's name."""
         return self.declaration.tool
+
+    def ask_in(self, place: Hashable) -> None:
+        """Have a person asked about it beside those asked about in other places, and after those in this one."""
+        self.seat.asks_in = place
 
     def change(self, made: Effect, *, held: bool) -> list[Ticket]:
         """Let another tool have its place, which somebody put in its stead; return the tickets of who waited for it."""

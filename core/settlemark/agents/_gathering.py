@@ -78,6 +78,7 @@ class Gathering:
         self.is_opening = False
         self._name = name
         self._look = look
+        self._aside: set[int] = set()
         self._once: Once[Opened] = Once(name)
         self._lock = threading.Lock()
 
@@ -140,10 +141,20 @@ class Gathering:
             self._leave_out(self.opened)
         return given_up
 
+    def put_aside(self, place: int, control: BaseException) -> Program[None]:
+        """Say that a call has not come and does not before its framework comes back to it: its turn is put aside."""
+        self._aside.add(place)
+        if not self.roll.give_up(place):
+            self._aside.discard(place)
+        elif self.opened is not None and place in self.opened.calls:
+            turn, call = self.opened.calls[place]
+            call.recall(turn.attempt.effects)
+            yield from turn.leave(call, error=control)
+
     def _leave_out(self, opened: Opened) -> None:
         for place in self.roll.absent:
             placed = opened.calls.get(place)
-            if placed is not None and not placed.call.over:
+            if placed is not None and not placed.call.over and place not in self._aside:
                 placed.turn.absent(placed.call)
 
     def _looking(self) -> float | None:

@@ -58,6 +58,19 @@ class WrongAnswer(GraphInterrupt):
         self.error = error
 
 
+class NothingMore(list[Any]):
+    """The questions of a task that has none any more, and is not through: LangGraph takes note of no others.
+
+    >>> NothingMore(), bool(NothingMore())
+    ([], True)
+    """
+
+    __slots__ = ()
+
+    def __bool__(self) -> bool:
+        return True
+
+
 def as_control(error: BaseException) -> BaseException:
     """Return what an error is to a turn: one that a wrong answer caused leaves its question open."""
     return WrongAnswer(error) if is_invalid_resume(error) else error
@@ -161,4 +174,14 @@ def _names(tool: BaseTool) -> tuple[set[str], set[str]]:
     return set(tool.args), set()  # what is missing, the tool's model says
 
 
-__all__ = ["OWN_QUESTION", "WrongAnswer", "as_control", "as_raised", "ask", "edited", "is_unasked", "own_questions"]
+__all__ = [
+    "OWN_QUESTION",
+    "NothingMore",
+    "WrongAnswer",
+    "as_control",
+    "as_raised",
+    "ask",
+    "edited",
+    "is_unasked",
+    "own_questions",
+]

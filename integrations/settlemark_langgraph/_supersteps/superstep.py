@@ -17,13 +17,17 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Self, cast
+from typing import Any, Literal, Self, cast
 
+from langgraph.errors import GraphInterrupt
 from langgraph.types import Command
 
 from settlemark.hosting import Act, Program, Ticket, Wait, fire, in_event_loop
-from settlemark_langgraph._private import CALL
+from settlemark_langgraph._private import CALL, INTERRUPT, RESUME
 from settlemark_langgraph._supersteps.ending import Ending
+
+End = Literal["over", "asks", "dropped"]
+"""How a task came to its end: with an answer or an error, with a question, or LangGraph cancelled it."""
 
 _ENDINGS = "_settlemark_endings"
 _LOOK_AGAIN = 0.02
@@ -179,12 +183,11 @@ class Superstep:
         """Return the superstep's tasks, or those of one node, in order; also tasks that an earlier run completed."""
         return [_task(task) for task in self._all() if node in (None, task.name)]
 
-    def watch(self, tasks: Sequence[Task], then: Callable[[Task, bool], None]) -> list[Task]:
-        """Call `then` when each task is done; return the tasks that LangGraph has not scheduled yet.
+    def watch(self, tasks: Sequence[Task], then: Callable[[Task, End], None]) -> list[Task]:
+        """Call `then` when each task is done, and say how; return the tasks that LangGraph has not scheduled yet.
 
-        The second argument of `then` says that LangGraph cancelled the task, as it does with an abandoned run. `then`
-        runs in the thread in which the task ended, or in this one, and may run more than once. Watch the returned tasks
-        again: `then` is not called for them.
+        `then` runs in the thread in which the task ended, or in this one, and may run more than once. Watch the
+        returned tasks again: `then` is not called for them.
         """
         numbers = {task_id: number for number, task_id in enumerate(list(self._loop.tasks))}
         futures = {task.id: future for future, task in list((self._futures() or {}).items()) if task is not None}
@@ -200,9 +203,18 @@ class Superstep:
             elif found is not None and not found.writes and numbers.get(task.id, -1) > reached and self._is_patient:
                 unknown.append(task)
                 continue
-            if future is None or future.done():
-                then(task, future is not None and future.cancelled())
+            if future is None:
+                then(task, "asks" if found is not None and self._has_asked(found) else "over")
+            elif future.done():
+                then(task, _end(future))
         return unknown
+
+    def _has_asked(self, task: Any) -> bool:
+        """Whether a task that is done asked something: LangGraph keeps what a task that is through has written."""
+        if any(write[0] != RESUME for write in task.writes):
+            return False
+        pending: Any = getattr(self._loop, "checkpoint_pending_writes", ())
+        return any(task_id == task.id and channel == INTERRUPT and value for task_id, channel, value in pending)
 
     @property
     def _is_patient(self) -> bool:
@@ -297,12 +309,18 @@ def _fire(ticket: Ticket, _future: object) -> None:
     fire([ticket])
 
 
-def _calling(then: Callable[[Task, bool], None], task: Task, future: Any) -> None:
-    then(task, future.cancelled())
+def _calling(then: Callable[[Task, End], None], task: Task, future: Any) -> None:
+    then(task, _end(future))
+
+
+def _end(future: Any) -> End:
+    if future.cancelled():
+        return "dropped"
+    return "asks" if isinstance(future.exception(), GraphInterrupt) else "over"
 
 
 def _task(task: Any) -> Task:
     return Task(task.id, task.name, tuple(task.path), task.input)
 
 
-__all__ = ["Superstep", "Task", "begun_with_an_answer", "replaced_steps"]
+__all__ = ["End", "Superstep", "Task", "begun_with_an_answer", "replaced_steps"]

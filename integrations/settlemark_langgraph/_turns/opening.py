@@ -14,7 +14,7 @@ from langchain_core.tools import BaseTool
 from langgraph.errors import GraphInterrupt
 
 from settlemark import Declaration, EffectClass, Settlement, UsageError
-from settlemark.agents import Asked, Call, Opened, OpenTurn, open_turn, refuse_bad_options
+from settlemark.agents import Asked, Call, Opened, OpenTurn, PlacedCall, open_turn, refuse_bad_options
 from settlemark.hosting import Order, Park, Program, Turn, host_of
 from settlemark_langgraph._candidates.candidates import candidates_of, check_candidate
 from settlemark_langgraph._candidates.names import Candidate, label_of
@@ -104,20 +104,22 @@ class Opener:
         name: str | None,
         *,
         place: int | None = None,
+        tasks: Sequence[str] = (),
     ) -> Program[Opened]:
         """Return the calls in their places of a transaction of this name; with `settle="call"` each in one of its own.
 
-        `place` is the turn's among the tasks of its superstep, where that is not the arriving task's.
+        `place` is the turn's among the tasks of its superstep, where that is not the arriving task's. `tasks` are those
+        of the calls, where they are of several: LangGraph shows a question of each.
         """
         if self._options.settle != "call":
-            whole: OpenTurn = yield from self._turn(calls, arrival, identity, name, place=place)
+            whole: OpenTurn = yield from self._turn(calls, arrival, identity, name, place=place, tasks=tasks)
             return Opened.of(whole)
         order = self._host.turn(order=self._options.order, stop_on_failure=False, holds=False)
         turns: list[OpenTurn] = []
         for number, call in enumerate(calls):
             own = replace(identity, ordinal=f"{identity.ordinal}/{number:04d}")
             called = None if name is None else f"{name}/{number}"
-            turns.append((yield from self._turn([call], arrival, own, called, order)))
+            turns.append((yield from self._turn([call], arrival, own, called, order, tasks=tasks[number : number + 1])))
         return Opened.of(*turns)
 
     def _turn(
@@ -128,6 +130,7 @@ class Opener:
         name: str | None,
         order: Turn | None = None,
         place: int | None = None,
+        tasks: Sequence[str] = (),
     ) -> Program[OpenTurn]:
         memory = self.memory
         task = None if memory is None else memory.task(name, calls)
@@ -173,7 +176,10 @@ class Opener:
         )
         if memory is not None:
             memory.know(turn, task)
-        yield from turn.place_all([self._issued(call) for call in calls])
+        placed: list[PlacedCall] = yield from turn.place_all([self._issued(call) for call in calls])
+        if self._options.park == "keep":  # a turn is split at one question
+            for seat, task in zip(placed, tasks, strict=False):
+                seat.ask_in(task)
         return turn
 
     def _issued(self, call: ToolCall) -> Call:

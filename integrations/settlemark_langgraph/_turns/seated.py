@@ -160,8 +160,13 @@ class SeatedCall:
 
     @property
     def only_waits(self) -> bool:
-        """Whether the call's task waits for another task's question, and has never asked one itself."""
-        return self.shared and not self.asks and is_unasked(self.config)
+        """Whether the call's task asks nothing itself, and waits for what another task of its turn asks."""
+        return self.shared and not self.asks
+
+    @property
+    def was_answered(self) -> bool:
+        """Whether its task has asked something, and was answered."""
+        return not is_unasked(self.config)
 
     def marked(self) -> Any:
         """Return the answer with a mark: the record will have the last word on the call."""

@@ -17,12 +17,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 from langchain_core.messages import ToolCall
+from langgraph.errors import GraphInterrupt
 
 from settlemark import EffectClass, Refused, UsageError
 from settlemark.agents import Gathering, Opened, Placed
 from settlemark.hosting import Program
 from settlemark_langgraph._identity import Identity
-from settlemark_langgraph._supersteps.superstep import Superstep, Task
+from settlemark_langgraph._supersteps.superstep import End, Superstep, Task
 from settlemark_langgraph._turns.opening import Opener
 from settlemark_langgraph._turns.seated import Arrival
 from settlemark_langgraph._turns.visit import Visit
@@ -101,7 +102,8 @@ class SharedTurn:
 
     def _begin(self, arrival: Arrival, identity: Identity) -> Program[Opened]:
         place = self._superstep.index_of(self._tasks[0])
-        return self._opener.open(self._calls, arrival, identity, self._name, place=place)
+        tasks = [task.id for task in self._tasks for _ in self._places[task.id]]
+        return self._opener.open(self._calls, arrival, identity, self._name, place=place, tasks=tasks)
 
     def arrive(
         self, calls: Sequence[ToolCall], superstep: Superstep, arrival: Arrival, identity: Identity
@@ -169,12 +171,16 @@ class SharedTurn:
         # What another thread looks at just now may turn out to be unknown still.
         return self._superstep.pause if self._unseen or self._looking else None
 
-    def _take_for_answered(self, task: Task, dropped: bool) -> None:
+    def _take_for_answered(self, task: Task, end: End) -> None:
         opened = self._gathering.opened
         assert opened is not None, "nobody looks before"
         for place in self._places[task.id]:
             turn, call = opened.calls[place]
-            if dropped and turn.undoes:
+            if end == "asks" and turn.undoes:
+                # Somebody who runs before us asks a person about it: it comes when that is answered.
+                if place in self._gathering.roll.missing:
+                    self._settle_unattended(self._gathering.put_aside(place, GraphInterrupt()))
+            elif end == "dropped" and turn.undoes:
                 # Its tool would have run: without it the turn is half of what the model asked for.
                 if place in self._gathering.roll.missing:
                     self._settle_unattended(turn.abandon(asyncio.CancelledError()))

@@ -18,7 +18,7 @@ from langgraph.errors import GraphInterrupt
 from settlemark import Effect, Queued, SettlemarkError
 from settlemark.agents import Placed, words
 from settlemark.hosting import Program
-from settlemark_langgraph._gates.gates import as_control
+from settlemark_langgraph._gates.gates import NothingMore, as_control
 from settlemark_langgraph._messages.messages import answer_of, rationale, sends_to_parent, told
 from settlemark_langgraph._turns.seated import Arrival, SeatedCall
 
@@ -178,7 +178,10 @@ class Visit:
         own = [error for error in escaped if not isinstance(error, SettlemarkError)]
         for error in (*own, *escaped):
             if isinstance(error, GraphInterrupt) and all(seated.only_waits for seated in self.calls):
-                raise GraphInterrupt from error  # its task is to run again; another's has asked
+                # Its task is to run again; another's has asked. LangGraph keeps what it knows of a task as long as none
+                # of its interrupts comes: an answered question would stay open.
+                answered = any(seated.was_answered for seated in self.calls)
+                raise GraphInterrupt(NothingMore() if answered else ()) from error
             raise error
 
 

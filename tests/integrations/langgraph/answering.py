@@ -40,14 +40,16 @@ def play(folder, kind, calls, given, *, is_async=False):
     # Only here: a terminal has no LangGraph.
     from langgraph.checkpoint.sqlite import SqliteSaver
     from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
-    from langgraph.types import Command
-    from tests.integrations.langgraph.test_gates import Agent, Node, desk, questions
+    from tests.integrations.langgraph.test_gates import Agent, Node, answering, desk, questions
     from tests.integrations.langgraph.world import THREAD, answers, turn
 
     message = turn(*calls)
     begins = given == "begin"
     made = {"node": Node, "create_agent": Agent}[kind]()
-    given = made.begun(message) if begins else None if given == "again" else Command(resume=given)
+
+    def said_to(state):
+        return made.begun(message) if begins else None if given == "again" else answering(state, given)
+
     saver = AsyncSqliteSaver if is_async else SqliteSaver
 
     def built(settlement, saver):
@@ -55,14 +57,16 @@ def play(folder, kind, calls, given, *, is_async=False):
 
     async def awaited(settlement):
         async with saver.from_conn_string(f"{folder}/graph.db") as opened:
-            return await built(settlement, opened).ainvoke(given, THREAD)
+            graph = built(settlement, opened)
+            return await graph.ainvoke(said_to(await graph.aget_state(THREAD)), THREAD)
 
     with Settlement(url(folder)) as settlement:
         if is_async:
             said = asyncio.run(awaited(settlement))
         else:
             with saver.from_conn_string(f"{folder}/graph.db") as opened:
-                said = built(settlement, opened).invoke(given, THREAD)
+                graph = built(settlement, opened)
+                said = graph.invoke(said_to(graph.get_state(THREAD)), THREAD)
     return {"asked": questions(said), "answers": answers(said)}
 
 

@@ -47,7 +47,7 @@ class Desk:
         self._folder = folder
         self.asked = play(**self._given, given="begin")["asked"]
         with self.settlement() as settlement:
-            (self.question,) = settlement.approvals()
+            self.question = min(settlement.approvals(), key=lambda question: question.key)
 
     def settlement(self):
         return Settlement(url(self._folder))
