@@ -6,7 +6,7 @@ import logging
 import shutil
 import threading
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -15,9 +15,10 @@ from tests.core.crashes.programs import PATIENCE, Beside, Boom, Play, Program
 from tests.core.crashes.sweep import Case, judged
 from tests.core.crashes.tools import tools
 from tests.core.workers.world import Desk
+from tests.rooms.protocol import FINISHED
 from tests.rooms.sql import SqliteWire
 
-from settlemark import Injected, State, Tag, WaitTimeout, effect
+from settlemark import Injected, LedgerError, State, Tag, WaitTimeout, effect
 from settlemark._lifecycle.recovery import HANDLER_GRACE
 from settlemark.hosting import host_of, run_sync
 from settlemark.testing import die, in_child
@@ -83,6 +84,18 @@ def until(done, patience=PATIENCE):
         look.wait(0.005)
 
 
+def until_over(settlement):
+    """Return when the record has the end of everything: what ended here is taken back while the store refuses that."""
+
+    def is_over():
+        with suppress(LedgerError):
+            unfinished = [name for name, state in ends(settlement).items() if state not in FINISHED]
+            return not (unfinished or host_of(settlement).protocol.live or host_of(settlement).driver.kernel.attempts)
+        return False
+
+    until(is_over)
+
+
 # ---- with nobody asking
 
 
@@ -107,7 +120,7 @@ def test_what_was_sealed_and_waiting_commits_by_itself_behind_what_is_undone_by_
     killed(case, waits_behind)
     settlement, desk = case.open(keep_open=0)
     with settlement, closing(desk):
-        until(lambda: not host_of(settlement).protocol.live)
+        until_over(settlement)
         assert ends(settlement) == {"older": State.ABORTED, "younger": State.COMMITTED}
         (younger,) = (one for one in settlement.transactions() if one.row.name == "younger")
         assert 0 < younger.sealed_at <= younger.decided_at
@@ -492,7 +505,7 @@ def test_a_start_waits_for_no_probe_and_other_resources_are_free(file, hanging):
                 same.call(known["charge"], cell="a")
         assert (other.state, host_of(settlement).protocol.named["trip"].state) == (State.COMMITTED, State.ABORTING)
         answer.set()
-        until(lambda: not host_of(settlement).protocol.live)
+        until_over(settlement)
         assert ends(settlement)["trip"] is State.ABORTED
         assert [(verb, cell) for verb, cell, *_ in desk.log()] == [("write", "a"), ("write", "b"), ("undo", "a")]
 
@@ -513,7 +526,7 @@ def test_a_probe_that_hangs_holds_up_nobody_elses_recovery(file, hanging):
             assert host_of(settlement).protocol.named["first"].state is State.ABORTING
         finally:
             answer.set()
-        until(lambda: not host_of(settlement).protocol.live)
+        until_over(settlement)
 
 
 def test_what_nobody_can_tell_is_named_at_the_start_and_its_resource_is_free(case):

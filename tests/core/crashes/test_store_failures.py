@@ -20,7 +20,7 @@ import pytest
 import sqlalchemy as sa
 from tests.core.crashes.programs import PATIENCE, Beside
 from tests.core.crashes.sweep import Case, judged
-from tests.core.crashes.test_recovery import ends, until
+from tests.core.crashes.test_recovery import ends, until, until_over
 from tests.core.crashes.tools import tools
 from tests.core.workers.audit import audit
 
@@ -195,7 +195,7 @@ def test_a_postgresql_that_is_stopped_at_once_again_and_again_loses_and_doubles_
         stopped.set()
         for worker in workers:
             worker.join()
-        until(lambda: not host_of(settlement).protocol.live)
+        until_over(settlement)
         told = [str(error) for worker in workers for error in worker.errors if isinstance(error, LedgerError)]
         assert told
         assert [text for text in told if "what was open is taken up when it is back" not in text] == []
@@ -258,7 +258,7 @@ def a_call_is_refused_and_what_was_done_before_is_undone(settlement, desk, disk)
             tx.call(known["add"], cell="b")
     assert done(desk) == [("write", "a")]
     disk.give()
-    until(lambda: not host_of(settlement).protocol.live)  # its undo had to wait for its record
+    until_over(settlement)  # its undo had to wait for its record
     assert done(desk) == [("write", "a"), ("undo", "a")]
     assert ends(settlement) == {"trip": State.ABORTED}
     with settlement.transaction("trip") as tx:
@@ -307,7 +307,7 @@ def a_decision_is_none_and_nothing_leaves(settlement, desk, disk):
             tx.call(known["wire"], cell="b")
     assert done(desk) == [("write", "a")]
     disk.give()
-    until(lambda: not host_of(settlement).protocol.live)  # its undo had to wait for its record
+    until_over(settlement)  # its undo had to wait for its record
     assert done(desk) == [("write", "a"), ("undo", "a")]
     assert ends(settlement) == {"trip": State.ABORTED}
     with settlement.transaction("trip") as tx:
@@ -332,7 +332,7 @@ def what_is_decided_stops_leaving_and_goes_on_by_itself_when_there_is_room_again
             tx.call(known["wire"], cell=to)
     assert (tx.state, done(desk)) == (State.RELEASING, [("letter", "a"), ("letter", "b")])
     disk.give()
-    until(lambda: not host_of(settlement).protocol.live)
+    until_over(settlement)
     assert (tx.state, done(desk)) == (State.COMMITTED, [("letter", to) for to in "abcd"])
     (recorded,) = settlement.transactions()
     assert recorded.state is State.COMMITTED

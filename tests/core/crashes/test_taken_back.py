@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 from tests.core.crashes.programs import PATIENCE, Beside
 from tests.core.crashes.sweep import Case, judged
-from tests.core.crashes.test_recovery import ends, until, waits_behind
+from tests.core.crashes.test_recovery import ends, until, until_over, waits_behind
 from tests.core.crashes.tools import tools
 from tests.rooms.protocol import Mode
 from tests.rooms.replica import Own, image, load
@@ -143,7 +143,8 @@ def test_an_undo_goes_on_whichever_of_its_steps_are_refused(file, store, refused
             tx.call(tools(desk)["put"], cell="b")
             store.refuses = refused
             raise ZeroDivisionError
-        until(lambda: not host_of(settlement).protocol.live)
+        until_over(settlement)
+        store.refuses = 0  # there were fewer steps
         assert (tx.state, ends(settlement)) == (State.ABORTED, {"trip": State.ABORTED})
         assert done(desk) == [("write", "a"), ("undo", "a")]
         assert (host_of(settlement).driver.kernel.attempts, judged(settlement, desk)) == ({}, [])
@@ -165,7 +166,7 @@ def test_a_call_that_failed_is_over_although_that_was_refused_at_first(file, sto
             desk.ask = ask
             until(lambda: not store.refuses)
             settlement.cancel("trip")
-        until(lambda: not host_of(settlement).protocol.live)
+        until_over(settlement)
         assert (tx.state, host_of(settlement).driver.kernel.attempts, done(desk)) == (State.ABORTED, {}, [])
         assert (host_of(settlement).protocol.live, settlement.residue()) == ({}, [])
 
@@ -210,7 +211,7 @@ def test_a_decision_that_is_refused_is_none_and_all_is_undone(file, store, held,
                 if held:
                     tx.call(known["wire"], cell="b")
         store.is_down = store.then_is_down = False
-        until(lambda: not host_of(settlement).protocol.live and not host_of(settlement).driver.kernel.attempts)
+        until_over(settlement)
         assert (ends(settlement), done(desk)) == ({"trip": State.ABORTED}, [("write", "a"), ("undo", "a")])
         assert (tx.state, host_of(settlement).driver.kernel.attempts, judged(settlement, desk)) == (
             State.ABORTED,
@@ -246,7 +247,7 @@ def test_a_release_that_the_store_stops_goes_on_and_nobody_has_to_be_asked(file,
     with settlement, closing(desk):
         tx = stopped(settlement, desk, store, tool)
         store.is_down = False
-        until(lambda: not host_of(settlement).protocol.live)
+        until_over(settlement)
         verb = {"send": "plain letter", "put_blind": "write"}.get(tool, "letter")
         assert (tx.state, done(desk)) == (State.COMMITTED, [(verb, cell) for cell in "abcd"])
         assert [e.outcome for r in settlement.transactions() for e in r.effects] == [Outcome.CONFIRMED] * 4
@@ -429,7 +430,7 @@ def test_what_was_left_sealed_goes_on_by_itself_as_soon_as_the_one_before_it_has
         until(lambda: host_of(settlement).protocol.named["younger"].owner == host_of(settlement).ledger.worker)
         with settlement.transaction("older"):
             pass
-        until(lambda: not host_of(settlement).protocol.live)
+        until_over(settlement)
         assert ends(settlement) == {"older": State.COMMITTED, "younger": State.COMMITTED}
 
 
