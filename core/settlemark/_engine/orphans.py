@@ -33,9 +33,10 @@ class Orphans:
         self._undoing = undoing
         self._taking_back = taking_back
 
-    def take_back_orphans(self, attempt: Attempt, base: Path = ()) -> Program[None]:
+    def take_back_orphans(self, attempt: Attempt, base: Path = (), *, because: str | None = None) -> Program[None]:
         """Undo what was expected to be decided again (below `base`) and was not; what is held is dropped.
 
+        `because` says in words why nobody asks for it, where that is known.
         That they are taken back is on disk before the first is undone: whoever comes after a crash builds on none.
 
         Raises:
@@ -51,7 +52,7 @@ class Orphans:
             return
         found = attempt.expected.orphans(base)
         yield from self._refuse_built_upon(attempt, txn, found)
-        yield from self._strike_out(attempt, txn, found)
+        yield from self._strike_out(attempt, txn, found, because)
         for effect in reversed(found):
             if effect.executed:
                 yield from self._undo_orphan(attempt, txn, effect)
@@ -82,7 +83,7 @@ class Orphans:
         how = f"is as {orphan.declaration.tool} left it, which was {words(Disposition.ORPHANED)}, and {what}"
         yield from self._undoing.refuse(attempt, Reason.STALE, scope=orphan.scope_text, how=how, remedy="begin anew")
 
-    def _strike_out(self, attempt: Attempt, txn: Txn, orphans: list[Effect]) -> Program[None]:
+    def _strike_out(self, attempt: Attempt, txn: Txn, orphans: list[Effect], because: str | None) -> Program[None]:
         """Record that effects are taken back, before any undo begins; held effects are dropped by that."""
         told: list[OutcomeChange] = []
         for effect in orphans:
@@ -90,7 +91,7 @@ class Orphans:
                 effect.outcome = Outcome.DROPPED
             if not effect.executed:
                 effect.tag = Tag.CLEAN
-            effect.disposed = Disposed(Disposition.ORPHANED)
+            effect.disposed = Disposed(Disposition.ORPHANED, because)
             told.append(attempt.records.outcome(effect, self._kernel.clock()))
 
         def strike_out(protocol: Protocol, book: Book) -> None:

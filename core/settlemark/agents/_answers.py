@@ -88,7 +88,8 @@ class Answers:
     def undone(self, call: PlacedCall) -> str | None:
         """Return what became of a call that had succeeded before its turn was undone, or None: its answer stands."""
         txn = self._attempt.txn
-        if txn is None or txn.state not in (State.ABORTING, State.ABORTED) or self._end.suspended or not call.effects:
+        gone = txn is not None and (self._end.is_taken_back or txn.state in (State.ABORTING, State.ABORTED))
+        if not gone or self._end.suspended or not call.effects:
             return None
         known = self._attempt.effects.get(call.effects[-1].path)
         effect = None if known is None else self.acting(call)

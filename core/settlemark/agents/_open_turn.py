@@ -93,8 +93,7 @@ class OpenTurn:
             let_through=let_through,
             park=park,
         )
-        self._minds_doubts, self._resumable = minds_doubts and undoes, resumable
-        self._end.ended = self._note_doubts
+        self._minds_doubts, self._resumable, self._end.ended = minds_doubts and undoes, resumable, self._note_doubts
         self._doubts: DoubtsOfTurn | None = None
         self._answers = Answers(self._driver, attempt, self._turn, self.calls, self._end)
 
@@ -164,7 +163,8 @@ class OpenTurn:
     def is_undone(self) -> bool:
         """Whether it acted, and that was undone, or nobody knows what came of it."""
         txn = self.attempt.txn
-        return self.refusal is not None or (txn is not None and txn.state in (State.ABORTING, State.ABORTED))
+        gone = self._end.is_taken_back or (txn is not None and txn.state in (State.ABORTING, State.ABORTED))
+        return self.refusal is not None or gone
 
     def look_with(self, look: Callable[[], float | None]) -> None:
         """Call `look` whenever a call begins to wait: it reports calls that will not come, by `absent`.

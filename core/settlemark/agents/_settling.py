@@ -46,6 +46,7 @@ class Settling:
         broken: what else kept it from settling.
         suspended: it was put aside.
         settled: nothing of it is open any more.
+        is_taken_back: it failed inside another's call, and was undone by itself.
         control: by what the framework put it aside.
         cut: what cut it short.
         look: finds calls that will not come and says so with `arrived`, whenever somebody begins to wait; returns the
@@ -69,7 +70,7 @@ class Settling:
         self.refusal: SettlemarkError | None = None
         self.broken: BaseException | None = None
         self.suspended = False
-        self.settled = False
+        self.settled = self.is_taken_back = False
         self.control: BaseException | None = None
         self.cut: BaseException | None = None
         self.look: Callable[[], float | None] = _nothing_to_see
@@ -254,11 +255,14 @@ class Settling:
         failed = any(call.has_failed for call in self._calls)
         if self._within and not (failed or self.control or self._escaped):
             yield from self._driver.orphans.take_back_orphans(self.attempt, self._numbering.base)
+        stops = failed and (self._escaped or self.attempt.on_failure != "continue")
+        if self.joined and not self._within and self.undoes and stops and self.attempt.replay is None:
+            yield from self._take_back()
         if (self.joined and not (self._within and failed)) or self.attempt.replay is not None:
             if self.attempt.speculative and self.attempt.written:
                 yield from self._driver.kernel.flush()  # the framework keeps the answers, and asks no more
             return
-        if self.undoes and failed and (self._escaped or self.attempt.on_failure != "continue"):
+        if self.undoes and stops:
             self._cause = self.because  # later those fail, too, that it stops
             yield from self._driver.undoing.abort(self.attempt, Reason.FAILED, cause=self._cause)
         elif (self.control is not None) is self.undoes and (self.control or self._escaped) and self._resumable:
@@ -268,6 +272,15 @@ class Settling:
             yield from self._driver.undoing.abort(self.attempt, Reason.ABANDONED, cause=cause)
         else:
             yield from self._driver.settling.commit(self.attempt)
+
+    def _take_back(self) -> Program[None]:
+        """Undo a turn that failed inside another's call, and nothing else of what it belongs to."""
+        if self.control is not None:
+            return  # it is gone on with
+        self._cause, base = self.because, self._numbering.base
+        self.attempt.expect(base)
+        self.is_taken_back = True
+        yield from self._driver.orphans.take_back_orphans(self.attempt, base, because=f"its turn failed: {self._cause}")
 
     # ---- put aside
 

@@ -18,24 +18,24 @@ def _undeclared(caplog):
     caplog.set_level(logging.ERROR, "settlemark")  # that a tool is undeclared is told
 
 
-def delegating(driver, world, settlement, said, *, deep, sort, broken=()):
+def delegating(driver, world, settlement, said, *, deep, sort, broken=(), told=None):
     """Return a tool that runs an agent, which does what is said, or has it done by another one."""
+    told = [] if told is None else told
 
     def inner():
         if deep == 1:
             return desk(world, sort, broken=broken), turns(*said)
-        return [delegating(driver, world, settlement, said, deep=deep - 1, sort=sort, broken=broken)], turns(
-            [("task", "it")]
-        )
+        deeper = delegating(driver, world, settlement, said, deep=deep - 1, sort=sort, broken=broken, told=told)
+        return [deeper], turns([("task", "it")])
 
     def task(what: str) -> str:
         """Have it done."""
-        driver().run(*inner(), settlement=settlement, run=f"inner-{deep}")
+        told.extend(driver().run(*inner(), settlement=settlement, run=f"inner-{deep}"))
         return f"task {what}: done"
 
     async def task_soon(what: str) -> str:
         """Have it done."""
-        await driver().arun(*inner(), settlement=settlement, run=f"inner-{deep}")
+        told.extend(await driver().arun(*inner(), settlement=settlement, run=f"inner-{deep}"))
         return f"task {what}: done"
 
     if sort == "sync":
@@ -44,8 +44,8 @@ def delegating(driver, world, settlement, said, *, deep, sort, broken=()):
     return task_soon
 
 
-def outer(driver, world, settlement, said, *, deep, sort, broken=()):
-    task = delegating(type(driver), world, settlement, said, deep=deep, sort=sort, broken=broken)
+def outer(driver, world, settlement, said, *, deep, sort, broken=(), told=None):
+    task = delegating(type(driver), world, settlement, said, deep=deep, sort=sort, broken=broken, told=told)
     return [task, *desk(world, sort, broken=broken)]
 
 
@@ -76,6 +76,42 @@ def test_what_an_agent_did_for_a_call_is_undone_with_the_call_and_the_model_is_t
     assert all("is undone" in left.note for left in settlement.residue())
     if settled.error is None:
         assert settled.texts[0].find("undone: what task had done by calls of its own was undone") != -1
+
+
+@pytest.mark.parametrize("failing", range(len(INNER)))
+@pytest.mark.parametrize("deep", DEEP)
+def test_a_turn_that_fails_inside_a_call_is_undone_by_itself_and_the_others_settle_with_the_call(
+    driver, world, settlement, sort, deep, failing
+):
+    said = [[*turn, ("book", "Bad")] if number == failing else turn for number, turn in enumerate(INNER)]
+    told = []
+    tools = outer(driver, world, settlement, said, deep=deep, sort=sort, broken={"book Bad"}, told=told)
+
+    settled = play(driver, tools, turns([("task", "it"), ("book", "Cee")]), settlement, face=face_of(sort))
+
+    gone = {f"{tool} {what}" for tool, what in INNER[failing] if tool != "look"}
+    assert settled.error is None
+    assert world.standing() == dict.fromkeys({*WHOLE, "book Cee"} - gone, 1)
+    assert not any(f"mail {what}" in world.log for tool, what in INNER[failing] if tool == "mail")
+    assert (unaccounted(world, settlement), unfinished(settlement), settlement.residue()) == ([], [], [])
+    texts = {call_id: text for call_id, text in reversed(told)}  # who was told first is the innermost
+    for place, (tool, _) in enumerate(INNER[failing]):
+        told_of = texts[f"call-{failing}-{place}"]
+        assert "look" in told_of if tool == "look" else ("undone" in told_of or "never left" in told_of)
+
+
+@pytest.mark.parametrize("deep", DEEP)
+def test_what_a_turn_that_failed_inside_a_call_had_done_can_be_done_by_a_later_one(
+    driver, world, settlement, sort, deep
+):
+    said = ([("book", "Ada"), ("book", "Bad")], [("book", "Ada"), ("mail", "ada")])
+    tools = outer(driver, world, settlement, said, deep=deep, sort=sort, broken={"book Bad"})
+
+    settled = play(driver, tools, turns([("task", "it")]), settlement, face=face_of(sort))
+
+    assert settled.error is None
+    assert world.log == ["book Ada", "cancel Ada", "book Ada", "mail ada"]
+    assert (unfinished(settlement), settlement.residue()) == ([], [])
 
 
 def face_of(sort):
