@@ -13,7 +13,7 @@ from typing import Any
 from crewai.tools import BaseTool
 from crewai.tools.tool_failure import ToolFailure
 
-from settlemark import Outcome, Queued
+from settlemark import Declaration, Outcome, Queued
 from settlemark.agents import TOLD, AgentTurn, Call, Caller, Declarations, Work, words
 from settlemark.hosting import Program, json_text, run_async, run_sync
 from settlemark_crewai._results import Reported, checked, pack, unpack
@@ -179,11 +179,11 @@ def claim_of(mark: Mark) -> Claim | None:
 
 
 def call_of(
-    name: str, tool: BaseTool, arguments: Mapping[str, Any], call_id: str | None, declarations: Declarations
+    name: str, tool: BaseTool, arguments: Mapping[str, Any], call_id: str | None, declaration: Declaration
 ) -> Call | None:
     """Return a call of a settled tool, or None: the tool cannot take these arguments, and CrewAI will report that."""
     with suppress(Exception):
-        return Call(name, dict(arguments), declarations.of(name), call_id, given_to(tool, arguments))
+        return Call(name, dict(arguments), declaration, call_id, given_to(tool, arguments))
     return None
 
 

@@ -43,8 +43,8 @@ def settled_crew(
     a new process, it does what is unfinished: a task that had ended returns its recorded output, and calls and writes
     nothing; of one that had not no effect is repeated. A retry and a guardrail repeat none either.
 
-    What CrewAI does itself (delegating, remembering, reading files) is left as it is; the calls of whom is delegated
-    to settle as that agent's own.
+    What an agent does for another that has delegated to it, or asked it, is a part of that one's call: it settles with
+    the turn of that call. What CrewAI does itself besides (remembering, reading files) is left as it is.
 
     Args:
         crew: of any process, with any agents; do not share its tasks with a crew that is not settled.
@@ -69,6 +69,7 @@ def settled_crew(
 
 def _bind(crew: Crew, job: Job) -> None:
     """Let a job settle the calls of a crew's tools."""
+    job.expect_delegation()
     for agent in crew.agents:
         agent.tools = settled_tools(agent.tools)
     for task, name in zip(crew.tasks, _names_of(crew.tasks), strict=True):

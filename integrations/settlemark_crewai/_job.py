@@ -13,6 +13,7 @@ from crewai.utilities.string_utils import sanitize_tool_name
 from settlemark import Settlement, UsageError
 from settlemark.agents import AgentRun, Declarations, Declared, Settles, Work, refuse_bad_options
 from settlemark.hosting import Order, Park
+from settlemark_crewai._delegating import delegation, names_of_delegation
 
 Settle = Literal["turn", "task", "crew"]
 """What settles together: the calls of a turn, all of a task's, or all of a crew's."""
@@ -91,6 +92,16 @@ class Job:
         if effect is not None and name not in self._effects:
             Declarations(self.settlement, {name: effect}).learn(name, function)
         self.declarations.learn(name, function, declared_on=places, arguments=list(tool.args_schema.model_fields))
+
+    def expect_delegation(self) -> None:
+        """Declare the tools that delegate, so that what an ended process had open of them can be ended."""
+        for name in names_of_delegation():
+            if name not in self._effects:
+                Declarations(self.settlement, {name: delegation(name, self.run or "")})
+
+    def declares(self, name: str) -> bool:
+        """Whether the job's own `effects=` say what a tool does."""
+        return name in self._effects
 
     def begin(self) -> AgentRun:
         """Return a beginning of the job."""

@@ -24,9 +24,10 @@ from crewai.agents.parser import AgentAction
 from crewai.tools import BaseTool
 from crewai.utilities.string_utils import sanitize_tool_name
 
-from settlemark import EffectClass
-from settlemark.agents import AgentTurn, Call, Work
+from settlemark import Declaration, EffectClass
+from settlemark.agents import AgentTurn, Call, Work, keep_answered
 from settlemark_crewai._claim import Claim, call_of
+from settlemark_crewai._delegating import delegates, delegation
 from settlemark_crewai._job import Job
 from settlemark_crewai._tools import Mark, mark_of
 
@@ -105,7 +106,8 @@ class Session:
         for name, tool in self._tools.items():
             mark = self._mark(tool)
             if mark is not None:
-                job.learn(name, tool, mark.effect)
+                effect = delegation(name, work.run.name, work.name) if delegates(tool) else mark.effect
+                job.learn(name, tool, effect)
                 self._keep_out_of_the_cache(name, tool)
 
     def _mark(self, tool: BaseTool | None) -> Mark | None:
@@ -130,6 +132,7 @@ class Session:
 
     def tell(self, executor: AgentExecutor) -> None:
         """Correct what the model was told of its calls and has changed since, and remember the position."""
+        keep_answered(self._job.settlement, _answered_in(executor.messages))
         if self._answer is not None:
             self._answer.put_right(executor.messages)
         for call, text in self._work.corrections():
@@ -181,9 +184,8 @@ class Session:
             if call is not None:
                 seated.append(call)
         if seated:
-            answered = [str(m.get("tool_call_id")) for m in executor.messages if m.get("role") == "tool"]
             because = getattr(source, "thought", None) or None
-            answer.turn = self._work.turn(seated, because=because, answered=answered)
+            answer.turn = self._work.turn(seated, because=because, answered=_answered_in(executor.messages))
         serial = any(self._makes_serial(name) for name, _, _ in issued)
         answer.waits = len(issued) == 1 or (len(issued) <= _THREADS and not serial)
         return answer
@@ -192,7 +194,12 @@ class Session:
         tool = self._tools.get(name)
         if tool is None or self._mark(tool) is None or not isinstance(arguments, Mapping):
             return None
-        return call_of(name, tool, arguments, call_id, self._job.declarations)
+        return call_of(name, tool, arguments, call_id, self._declaration_of(name, tool))
+
+    def _declaration_of(self, name: str, tool: BaseTool) -> Declaration:
+        if delegates(tool) and not self._job.declares(name):
+            return delegation(name, self._work.run.name, self._work.name)
+        return self._job.declarations.of(name)
 
     def _makes_serial(self, name: str) -> bool:
         tool = self._tools.get(name)
@@ -218,6 +225,11 @@ def _last_answer(
     if isinstance(action, AgentAction) and sanitize_tool_name(action.tool) == name:
         return action, [(name, deepcopy(dict(arguments)), None)]  # a hook may change the arguments
     return None, []
+
+
+def _answered_in(messages: Sequence[Any]) -> list[str]:
+    """Return the ids of the calls whose answers a model is shown."""
+    return [str(message.get("tool_call_id")) for message in messages if message.get("role") == "tool"]
 
 
 def _issued(call: Any) -> tuple[str, Any, str | None]:

@@ -10,6 +10,7 @@ from crewai.tools import BaseTool
 from pydantic import ValidationError
 
 from settlemark.agents import Declared, not_taken
+from settlemark_crewai._delegating import delegates
 from settlemark_crewai._job import Job
 
 MARK = "__settlemark__"
@@ -44,8 +45,8 @@ def mark_of(tool: object) -> Mark | None:
 
 
 def is_crews_own(tool: BaseTool) -> bool:
-    """Whether a tool is CrewAI's own machinery: it delegates, remembers, or reads a given file."""
-    return type(tool).__module__.startswith(_OWN)
+    """Whether a tool is CrewAI's own machinery, which has no effects: it remembers, or reads a given file."""
+    return type(tool).__module__.startswith(_OWN) and not delegates(tool)
 
 
 def given_to(tool: BaseTool, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -58,6 +58,19 @@ class Orphans:
                 yield from self._undo_orphan(attempt, txn, effect)
             attempt.expected.paths.discard(effect.path)
 
+    def go_on(self, attempt: Attempt, base: Path) -> Program[None]:
+        """Undo what a process that has ended had begun to take back below `base`.
+
+        Raises:
+            Refused: its transaction was undone. InDoubt: a worker that fell silent may still be sending one of them.
+        """
+        if attempt.replay is not None or attempt.live.state is not State.OPEN:
+            return
+        found = [effect for path, effect in sorted(attempt.effects.items()) if path[: len(base)] == base]
+        for effect in reversed(found):
+            if effect.disposition is Disposition.ORPHANED and effect.executed and effect.tag is None:
+                yield from self._undo_orphan(attempt, attempt.live, effect)
+
     def ask_about_kept(self, attempt: Attempt) -> Program[None]:
         """Ask what became of calls that an ended process made, and that stand although nobody makes them again.
 

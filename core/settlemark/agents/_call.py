@@ -12,6 +12,7 @@ from settlemark._model.declaration import Declaration
 from settlemark._model.disposition import ANSWERED_NO
 from settlemark._model.effect_class import EffectClass, Outcome
 from settlemark._protocol.holdings import Ticket
+from settlemark._protocol.states import Tag
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,7 +108,9 @@ class PlacedCall:
 
 
 def is_given_up(effect: Effect) -> bool:
-    """Whether an effect was dropped, and not because a person said no or gave it other arguments."""
+    """Whether nothing is left of an effect, and not because a person said no or gave it other arguments."""
+    if effect.outcome is Outcome.UNDONE:
+        return effect.tag is Tag.CLEAN
     return effect.outcome is Outcome.DROPPED and effect.disposition not in ANSWERED_NO
 
 

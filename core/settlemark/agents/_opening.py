@@ -83,6 +83,8 @@ def open_turn(  # noqa: PLR0913 - one keyword for each property
         numbering = part.numbering
         part = yield from host_of(settlement).begin(rest, run=run)
         part.attempt.numbering = part.numbering = numbering
+    if part.joined:
+        yield from host_of(settlement).driver.orphans.go_on(part.attempt, part.numbering.base)
     return OpenTurn(
         settlement,
         part,

@@ -125,7 +125,21 @@ def tools(office, points):
     return [book, mail, look, rent]
 
 
-def played(name, folder, at, settled, plan, rewritten):
+def within(driver, found, script, settlement, deep):
+    """Return the tools and the script of an agent whose only call has that done by another one, so many levels deep."""
+    if deep == 0:
+        return found, script
+
+    @effect("idempotent", scope="task:/{what}", keyed=True)
+    def task(what: str) -> str:
+        """Have it done."""
+        inner = within(driver, found, script, settlement, deep - 1)
+        return f"task: {len(driver_of(driver.name).run(*inner, settlement=settlement, run=f'inner-{deep}'))} calls"
+
+    return [task], turns([("task", "it")])
+
+
+def played(name, folder, at, settled, plan, rewritten, deep):
     """Play the job, or go on with it, and return what can be told of it."""
     points = Points(at)
     driver = driver_of(name)
@@ -134,9 +148,9 @@ def played(name, folder, at, settled, plan, rewritten):
     driver.folder.mkdir(exist_ok=True)
     opened = Settlement(f"sqlite:///{folder / 'ledger.db'}", wait=20) if settled else nullcontext()
     with opened as settlement:
-        answers = driver.run(
-            tools(Office(folder / "office.jsonl"), points), PLANS[plan], settlement=settlement, run="trip-42"
-        )
+        found = tools(Office(folder / "office.jsonl"), points)
+        job = within(driver, found, PLANS[plan], settlement, deep)
+        answers = driver.run(*job, settlement=settlement, run="trip-42")
         told = {"points": points.seen, "texts": [text for _, text in answers], "unfinished": [], "left": []}
         if settlement is not None:
             told["open"] = unfinished(settlement)
@@ -163,12 +177,17 @@ class Nursery:
         )
         self.cannot_resume = self._answer()["cannot_resume"]
 
-    def play(self, folder, *, at, settled, plan="the same", rewritten=False):
+    def play(self, folder, *, at, settled, plan="the same", rewritten=False, deep=0):
         """Return how a process ended that played the job in this folder; one that fails or hangs is an error here."""
-        self._process.stdin.write(
-            json.dumps({"folder": str(folder), "at": at, "settled": settled, "plan": plan, "rewritten": rewritten})
-            + "\n"
-        )
+        asked = {
+            "folder": str(folder),
+            "at": at,
+            "settled": settled,
+            "plan": plan,
+            "rewritten": rewritten,
+            "deep": deep,
+        }
+        self._process.stdin.write(f"{json.dumps(asked)}\n")
         self._process.stdin.flush()
         ended = self._answer()
         assert ended["error"] is None, f"{at}: {ended['error']}"
@@ -197,10 +216,9 @@ def main(name):
     assert threading.active_count() == 1, f"{name} starts threads when it is loaded: {threading.enumerate()}"
     for line in sys.stdin:
         asked = json.loads(line)
+        folder = Path(asked.pop("folder"))
         ended = in_child(
-            lambda tell, asked=asked: tell(
-                played(name, Path(asked["folder"]), asked["at"], asked["settled"], asked["plan"], asked["rewritten"])
-            ),
+            lambda tell, asked=asked, folder=folder: tell(played(name, folder, **asked)),
             timeout=PATIENCE,
         )
         told_of = {**asdict(ended), "killed": ended.killed, "told": (ended.told or [None])[0]}

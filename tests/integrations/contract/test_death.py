@@ -132,6 +132,19 @@ def test_calls_that_a_hook_rewrites_are_known_again_wherever_the_process_dies(de
     assert "Zoe" not in {entry["what"] for entry in office.log() if entry["verb"] == "cancel"}
 
 
+@pytest.mark.sampled(7)
+@pytest.mark.parametrize("what", ["book Ada", "book Cee", "cancel Cee", "book Bee", "mail ada", "mail bee"])
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("deep", [1, 2])
+@each
+def test_an_agent_inside_a_call_does_each_effect_once_wherever_the_process_dies(deaths, when, what, deep):
+    """The framework runs the agent inside from its beginning again; what had stood of it is answered."""
+    office, told, killed = deaths.die(f"{when} {what} #1", settled=True, deep=deep)
+
+    assert killed
+    assert wrong(office, told) == []
+
+
 @each
 def test_with_stock_effects_happen_twice(deaths, record_property):
     _, told, _ = deaths.die(None, settled=False)

@@ -94,7 +94,7 @@ def test_a_turn_that_fails_inside_a_call_is_undone_by_itself_and_the_others_sett
     assert world.standing() == dict.fromkeys({*WHOLE, "book Cee"} - gone, 1)
     assert not any(f"mail {what}" in world.log for tool, what in INNER[failing] if tool == "mail")
     assert (unaccounted(world, settlement), unfinished(settlement), settlement.residue()) == ([], [], [])
-    texts = {call_id: text for call_id, text in reversed(told)}  # who was told first is the innermost
+    texts = dict(reversed(told))  # who was told first is the innermost
     for place, (tool, _) in enumerate(INNER[failing]):
         told_of = texts[f"call-{failing}-{place}"]
         assert "look" in told_of if tool == "look" else ("undone" in told_of or "never left" in told_of)

@@ -1,4 +1,4 @@
-"""A crew in a process of its own, that dies where it is told: `python child.py FOLDER stock|ours WHERE`.
+"""A crew in a process of its own, that dies where it is told: `python child.py FOLDER stock|ours WHERE [CREW]`.
 
 Its counterparty is a file beside the ledger: what was asked of it, under which key; a key that it knows is not acted
 on again.
@@ -13,7 +13,8 @@ import sys
 from pathlib import Path
 
 # isort: split - CrewAI comes after what it must be told
-from crewai import Crew
+from crewai import Crew, Process
+from crewai.tools.agent_tools.agent_tools import AgentTools
 from tests.integrations.crewai.offline import hush
 from tests.integrations.crewai.scripted import Scripted
 from tests.integrations.crewai.world import agent_of, call, task_of, tools_of
@@ -55,8 +56,8 @@ class Dying:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def crew(counterparty, dying):
-    """A clerk books two rooms and mails, then a writer publishes."""
+def workers(counterparty, dying):
+    """A clerk who books two rooms and mails, a writer who publishes, and what others of theirs are made with."""
 
     def happen(what):
         dying.at(f"before {what}")
@@ -91,12 +92,38 @@ def crew(counterparty, dying):
     writer = agent_of(
         Scripted([call("publish", page="trip")], final="published", before=asked("writer")), tools, "writer"
     )
+    return clerk, writer, asked
+
+
+def crew(counterparty, dying):
+    """A clerk books two rooms and mails, then a writer publishes."""
+    clerk, writer, _ = workers(counterparty, dying)
     return Crew(agents=[clerk, writer], tasks=[task_of(clerk, "Book."), task_of(writer, "Publish.")])
 
 
-def main(folder, side, where=None):
+def hierarchy(counterparty, dying):
+    """In one turn a manager has a lead, who has the clerk do it, book and mail, and a writer publish."""
+    clerk, writer, asked = workers(counterparty, dying)
+    lead = agent_of(
+        Scripted([delegate("clerk")], final="led", before=asked("lead")), AgentTools(agents=[clerk]).tools(), "lead"
+    )
+    llm = Scripted([delegate("lead"), delegate("writer")], final="published", before=asked("manager"))
+    manager = agent_of(llm, [], "manager", allow_delegation=True)
+    return Crew(
+        agents=[lead, writer, clerk], tasks=[task_of(None)], process=Process.hierarchical, manager_agent=manager
+    )
+
+
+def delegate(coworker, task="Do it."):
+    return call("delegate_work_to_coworker", task=task, context="Now.", coworker=coworker)
+
+
+CREWS = {"tasks": crew, "hierarchy": hierarchy}
+
+
+def main(folder, side, where=None, which="tasks"):
     hush()
-    made = crew(Counterparty(folder), Dying(where))
+    made = CREWS[which](Counterparty(folder), Dying(where))
     if side == "stock":
         return made.kickoff().raw
     with Settlement(f"sqlite:///{folder}/ledger.db", lease=1) as settlement:

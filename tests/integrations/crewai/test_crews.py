@@ -276,7 +276,7 @@ def test_what_is_delegated_is_settled_and_not_repeated_when_the_manager_begins_a
     output = settled_crew(crew, settlement, run="r").kickoff()
 
     assert (output.raw, world.log) == ("all done", ["book Ada"])
-    assert [text for _, text in answers(clerk)] == ["book done"]
+    assert clerk.seen == []  # the answer is on record
 
 
 def test_what_is_delegated_twice_is_done_twice(world, settlement):

@@ -33,10 +33,10 @@ def some(few, more):
 def killed(tmp_path):
     """Run the crew in a process of its own, until it is killed."""
 
-    def run(side, where):
+    def run(side, where, *crew):
         path = os.pathsep.join([str(ROOT), *(str(ROOT / part) for part in ("core", "adapters", "integrations"))])
         done = subprocess.run(
-            [sys.executable, "-m", "tests.integrations.crewai.child", str(tmp_path), side, where],
+            [sys.executable, "-m", "tests.integrations.crewai.child", str(tmp_path), side, where, *crew],
             cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False,
             timeout=120,
         )  # fmt: skip
@@ -55,6 +55,29 @@ def test_a_crew_that_was_killed_goes_on_and_does_each_thing_once(killed, tmp_pat
     did = Counter(act["what"] for act in Counterparty(tmp_path).acts())
     undone = Counter({what.replace("cancel", "book"): n for what, n in did.items() if what.startswith("cancel")})
     assert did - undone - Counter({what: n for what, n in did.items() if what.startswith("cancel")}) == Counter(WORK)
+    with Settlement(f"sqlite:///{tmp_path}/ledger.db") as settlement:
+        assert {found.state for found in settlement.transactions()} <= {State.COMMITTED, State.ABORTED}
+        assert (settlement.residue(), settlement.in_doubt()) == ([], [])
+
+
+DELEGATED = ["book Ada", "book Bee", "publish trip", "mail ada"]
+
+
+@pytest.mark.timeout(200)
+@pytest.mark.parametrize(
+    "where",
+    some(
+        ["after book Ada", "lead asks for 1", "after mail ada"],
+        ["before book Ada", "after book Bee", "clerk asks for 1", "writer asks for 0", "before publish trip",
+         "after publish trip", "writer asks for 1", "before mail ada", "manager asks for 1"],
+    ),
+)  # fmt: skip
+def test_a_hierarchy_that_was_killed_goes_on_two_levels_deep_and_does_each_thing_once(killed, tmp_path, where):
+    killed("ours", where, "hierarchy")
+
+    assert main(tmp_path, "ours", which="hierarchy") == "published"
+
+    assert [act["what"] for act in Counterparty(tmp_path).acts()] == DELEGATED
     with Settlement(f"sqlite:///{tmp_path}/ledger.db") as settlement:
         assert {found.state for found in settlement.transactions()} <= {State.COMMITTED, State.ABORTED}
         assert (settlement.residue(), settlement.in_doubt()) == ([], [])
