@@ -97,7 +97,7 @@ class Job:
         """Declare the tools that delegate, so that what an ended process had open of them can be ended."""
         for name in names_of_delegation():
             if name not in self._effects:
-                Declarations(self.settlement, {name: delegation(name, self.run or "")})
+                Declarations(self.settlement, {name: delegation(name, self.run or "any")})
 
     def declares(self, name: str) -> bool:
         """Whether the job's own `effects=` say what a tool does."""
