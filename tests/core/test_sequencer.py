@@ -513,7 +513,7 @@ def test_a_held_call_that_is_dropped_is_not_said_to_have_failed_in_place_of_the_
     batch = run_sync(open_turn(settlement, "trip", run="trip", order=order))
     seats = {tool: batch.place(host_of(settlement).tools.of(tool), {"to": "a"}) for tool in (mail, book, post)}
     told, gone, held = {}, threading.Event(), threading.Event()
-    result, until_settled = batch.result, batch._end.until_settled
+    result, until_settled = batch._answers.result, batch._end.until_settled
 
     def last(effect):
         if effect.declaration.tool == "post":
@@ -525,7 +525,7 @@ def test_a_held_call_that_is_dropped_is_not_said_to_have_failed_in_place_of_the_
             held.set()
         return until_settled(call, cut=cut)
 
-    monkeypatch.setattr(batch, "result", last)
+    monkeypatch.setattr(batch._answers, "result", last)
     monkeypatch.setattr(batch._end, "until_settled", waits)
 
     def play(tool):

@@ -263,8 +263,11 @@ class Attempt:
         return [effect for _, effect in sorted(self.effects.items())]
 
     def as_acted(self) -> list[Effect]:
-        """Return its effects in the order in which they acted: as issued, those of an earlier entering first."""
-        return sorted(self.in_order(), key=lambda effect: effect.came)
+        """Return its effects in the order in which they acted, those of an earlier entering first.
+
+        That is as they were issued, but for those that agents made which ran beside each other.
+        """
+        return sorted(self.in_order(), key=lambda effect: (effect.came, effect.at))
 
     def made_by(self, effect: Effect) -> list[Effect]:
         """Return the effects of the calls that a call made, in issuance order."""

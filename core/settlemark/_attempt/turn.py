@@ -7,14 +7,14 @@ that runs at once has succeeded (`leaving`): so an effect that is issued behind 
 same, unless they overlap. Then it is held too, and what overlaps it in its turn. With `order="issued"` whatever is
 issued behind a held effect is held: it acts behind it, and where it fails that one has left. With `order="none"` each
 acts as it comes. Whoever has to approve a call is asked when all before it are over, about one at a time, or wait for
-a person in places of their own. The first
+a person in places of their own. Agents that are called as tools run beside each other, each in its own order. The first
 failure stops what has not begun. Source: anomaly A6 and its sequencer (Atomicity anomalies §5).
 """
 
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from enum import Enum, auto
 
 from settlemark._acts.effect import Effect
@@ -45,11 +45,12 @@ class Seat:
         gated: whether a person may have to approve the call.
         reads: whether the call changes nothing.
         asks_in: where a framework puts its question: two in one place are put one after the other.
+        is_agent: it acts by calls of its own, in their order: it waits for no other that does, nor that for it.
     """
 
     __slots__ = (
-        "asks_in", "declaration", "effect", "gated", "held", "interruption", "number", "paths", "reads", "scopes",
-        "state", "tickets", "turn",
+        "asks_in", "declaration", "effect", "gated", "held", "interruption", "is_agent", "number", "paths", "reads",
+        "scopes", "state", "tickets", "turn",
     )  # fmt: skip
 
     def __init__(self, turn: Turn, number: int, declaration: Declaration, scopes: tuple[Scope, ...]) -> None:
@@ -57,6 +58,7 @@ class Seat:
         self.number = number
         self.held = False
         self.asks_in: Hashable = None
+        self.is_agent = False
         self.set(declaration, scopes)
         self.effect: Effect | None = None
         self.state = SeatState.EXPECTED
@@ -197,10 +199,12 @@ class Turn:
         tickets, seat.tickets = seat.tickets, []
         return tickets
 
-    def before(self, seat: Seat) -> Seat | None:
+    def before(self, seat: Seat) -> Seat | None:  # noqa: PLR0911 - a rule each
         """Return an earlier call that this one must wait for, or None when its turn has come."""
         if seat.number == 0 or (seat.held and not seat.gated and not seat.shown):
             return None
+        if seat.is_agent and not seat.gated:
+            return self._first(seat, lambda earlier: earlier.is_agent)
         here = (seat.number, "")
         if self.order == "none":
             earlier = self._gates.below(here) if seat.gated else None  # people are asked about one at a time
@@ -225,14 +229,18 @@ class Turn:
         """
         if not seat.gated:
             return self.before(seat)
-        in_order = self.order in _IN_ORDER
+        return self._first(seat, lambda e: e.interruption is not None and e.asks_in != seat.asks_in)
+
+    def _first(self, seat: Seat, passed_over: Callable[[Seat], bool]) -> Seat | None:
+        """Return the first earlier call that this one must wait for, but for those that are passed over."""
+        in_order, asks = self.order in _IN_ORDER, seat.gated
         for earlier in self._seats[: seat.number]:
-            if earlier.interruption is not None and earlier.asks_in != seat.asks_in:
-                continue
             number = (earlier.number, "")
-            if number in self._gates.items:
+            if passed_over(earlier):
+                continue
+            if asks and number in self._gates.items:
                 return earlier
-            acts = number in self._effects.items or number in self._reads.items
+            acts = number in self._effects.items or (asks and number in self._reads.items)
             if (acts and in_order) or (self.order != "none" and earlier.paths and _overlap(earlier, seat)):
                 return earlier
         return None

@@ -80,6 +80,10 @@ class PlacedCall:
         """Have a person asked about it beside those asked about in other places, and after those in this one."""
         self.seat.asks_in = place
 
+    def run_as_agent(self) -> None:
+        """Have it run beside other agents of its turn: what it does it does by calls of its own, in their order."""
+        self.seat.is_agent = True
+
     def change(self, made: Effect, *, held: bool) -> list[Ticket]:
         """Let another tool have its place, which somebody put in its stead; return the tickets of who waited for it."""
         self.declaration = made.declaration

@@ -7,8 +7,9 @@ from typing import Any
 
 from langchain_core.tools import BaseTool
 
-from settlemark import Declaration, Settlement
+from settlemark import Declaration, EffectClass, Settlement
 from settlemark.agents import Declarations, Declared
+from settlemark_langgraph._tools.graphs_within import runs_a_settled_graph
 
 _EXAMPLE = 'SequencedToolNode(…, effects={{"{name}": "read"}})'
 
@@ -28,6 +29,7 @@ class NodeDeclarations:
             settlement, effects, names=tools, settles=settles, owner="this node", example=_EXAMPLE
         )
         self._tools: dict[str, BaseTool] = {}
+        self._agents: dict[str, bool] = {}
         self.learn(tools or {})
 
     def learn(self, tools: Mapping[str, BaseTool]) -> None:
@@ -52,6 +54,13 @@ class NodeDeclarations:
     def tool(self, name: str) -> BaseTool | None:
         """Return the tool of this name, if there is one."""
         return self._tools.get(name)
+
+    def runs_an_agent(self, name: str) -> bool:
+        """Whether nobody has said what a tool does, and it runs a graph that settles: that tells it, call by call."""
+        if name not in self._agents:
+            tool, kind = self.tool(name), self.of(name).kind
+            self._agents[name] = tool is not None and kind is EffectClass.OPAQUE and runs_a_settled_graph(tool)
+        return self._agents[name]
 
     def of(self, name: str) -> Declaration:
         """Return a tool's declaration; of an undeclared one it is said once how to declare it."""

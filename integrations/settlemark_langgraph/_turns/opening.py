@@ -177,6 +177,9 @@ class Opener:
         if memory is not None:
             memory.know(turn, task)
         placed: list[PlacedCall] = yield from turn.place_all([self._issued(call) for call in calls])
+        for call, seat in zip(calls, placed, strict=True):
+            if self.declarations.runs_an_agent(call["name"]):
+                seat.run_as_agent()
         if self._options.park == "keep":  # a turn is split at one question
             for seat, task in zip(placed, tasks, strict=False):
                 seat.ask_in(task)

@@ -1,0 +1,122 @@
+"""Whether a tool runs a graph, an agent say, whose calls settle: as far as its function can reach one."""
+
+# Whatever a tool can reach comes through here: pyright can know no more of it than `Any`.
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+
+from __future__ import annotations
+
+import functools
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from types import CodeType, FunctionType, MethodType
+from typing import Any, cast
+
+from langchain_core.runnables import Runnable
+from langchain_core.tools import BaseTool
+from langgraph.pregel import Pregel
+
+from settlemark_langgraph._tools.standing_in import real_tool
+
+_MOST = 1_000
+"""How many objects are looked at: a tool with a graph that is hidden deeper runs in order."""
+_LOOKED_INTO = (Runnable, list, tuple, dict, MethodType, FunctionType)
+_OURS = __name__.partition(".")[0]
+
+
+def runs_a_settled_graph(tool: BaseTool) -> bool:
+    """Whether the function of a tool can reach a graph with tools that settle: by its variables, arguments, or object.
+
+    >>> from langchain_core.tools import tool
+    >>> from langgraph.graph import START, MessagesState, StateGraph
+    >>> from settlemark_langgraph import SequencedToolNode
+    >>> @tool
+    ... def look(what: str) -> str:
+    ...     "Look."
+    ...     return what
+    >>> builder = StateGraph(MessagesState).add_node("tools", SequencedToolNode([look]))
+    >>> graph = builder.add_edge(START, "tools").compile()
+    >>> @tool
+    ... def task(what: str) -> str:
+    ...     "Have it done."
+    ...     return graph.invoke({"messages": [what]})["messages"][-1].text
+    >>> runs_a_settled_graph(task), runs_a_settled_graph(look)
+    (True, False)
+    """
+    functions = [getattr(tool, "func", None), getattr(tool, "coroutine", None)]
+    if not any(functions):
+        functions = [type(tool)._run, type(tool)._arun, tool]  # noqa: SLF001 - what a tool overrides
+    graphs = [found for found in _reachable(functions) if isinstance(found, Pregel)]
+    return any(_settles(found) for graph in graphs for found in _reachable(_nodes(graph)))
+
+
+def _nodes(graph: Pregel[Any, Any, Any, Any]) -> list[object]:
+    return [node.bound for node in graph.nodes.values()]
+
+
+def _settles(found: object) -> bool:
+    ours = type(found).__module__.partition(".")[0] == _OURS
+    return ours or (isinstance(found, BaseTool) and real_tool(found) is not found)
+
+
+def _reachable(roots: Iterable[object]) -> Iterator[object]:
+    """Yield what can be reached from these, the nearest first; what a graph runs is reached from its nodes."""
+    seen: set[int] = set()
+    left = deque(roots)
+    while left and len(seen) < _MOST:
+        found = left.popleft()
+        if id(found) not in seen:
+            seen.add(id(found))
+            yield found
+            left.extend(_nodes(found) if isinstance(found, Pregel) else _reached_from(found))
+
+
+def _reached_from(found: object) -> Iterator[object]:
+    if isinstance(found, MethodType):
+        yield from (found.__func__, found.__self__)
+    elif isinstance(found, functools.partial):
+        yield from (found.func, *found.args, *found.keywords.values())
+    elif isinstance(found, FunctionType):
+        yield from _variables(found)
+    elif isinstance(found, Mapping):
+        yield from cast("Mapping[object, object]", found).values()
+    elif isinstance(found, list | tuple | set):
+        yield from cast("Iterable[object]", found)
+    elif isinstance(found, Runnable) or hasattr(found, "__dict__"):
+        yield from (
+            value
+            for value in _own(found)
+            if isinstance(value, Runnable | list | tuple | dict | MethodType | FunctionType)
+        )
+
+
+def _own(found: object) -> Iterable[object]:
+    return [] if isinstance(found, type) else list(getattr(found, "__dict__", {}).values())
+
+
+def _variables(function: FunctionType) -> Iterator[object]:
+    for cell in function.__closure__ or ():
+        try:
+            yield cell.cell_contents
+        except ValueError:  # it is not set yet
+            continue
+    yield from function.__defaults__ or ()
+    yield from (function.__kwdefaults__ or {}).values()
+    wrapped = getattr(function, "__wrapped__", None)
+    if wrapped is not None:
+        yield wrapped
+    for name in _names(function.__code__):
+        if name in function.__globals__:
+            value = function.__globals__[name]
+            if not isinstance(value, type):
+                yield value
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """Return the names of globals that a function uses, and those within it."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+
+
+__all__ = ["runs_a_settled_graph"]
