@@ -1,13 +1,32 @@
-"""Whether an agent can ask a person: before it runs, not when a booking waits for an answer that nobody is asked."""
+"""What is asked: whether an agent can ask a person at all, and which calls its toolsets have approved first.
+
+Both are told before anything runs: not when a booking waits for an answer that nobody is asked, and not when what was
+to leave last turns out to be a question.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any, cast
 
-from pydantic_ai import AbstractToolset, DeferredToolRequests, FunctionToolset
+from pydantic_ai import (
+    AbstractToolset,
+    ApprovalRequired,
+    ApprovalRequiredToolset,
+    CombinedToolset,
+    DeferredToolRequests,
+    FunctionToolset,
+    PrefixedToolset,
+    RenamedToolset,
+    RunContext,
+    WrapperToolset,
+)
 from pydantic_ai.agent import AbstractAgent
 from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.messages import ToolCallPart
+from pydantic_ai.toolsets import ToolsetTool
 
 from settlemark import Settlement, UsageError
 from settlemark.agents import declared_at
@@ -67,4 +86,30 @@ def _is_gated(settlement: Settlement, name: str, function: object) -> bool:
     return declared is not None and declared.approve is not None
 
 
-__all__ = ["refuse_without_asking"]
+def question_of_toolsets(
+    ctx: RunContext[Any], tool: ToolsetTool[Any], part: ToolCallPart, arguments: Mapping[str, Any]
+) -> ApprovalRequired | None:
+    """Return the exception by which a toolset (`.approval_required(…)`) will defer an unapproved call, or None."""
+    toolset: object = None if ctx.tool_manager is None else ctx.tool_manager.toolset
+    ctx = replace(ctx, tool_name=part.tool_name, tool_call_id=part.tool_call_id, tool_call_approved=False)
+    with suppress(Exception):  # what its function raises is raised by the call itself
+        while toolset is not None:
+            found: Any = toolset
+            if isinstance(toolset, ApprovalRequiredToolset):
+                if found.approval_required_func(ctx, tool.tool_def, dict(arguments)):
+                    return ApprovalRequired()
+            elif isinstance(toolset, PrefixedToolset | RenamedToolset):
+                prefix = getattr(found, "prefix", None)
+                names: Mapping[str, str] = getattr(found, "name_map", {})
+                name = tool.tool_def.name
+                name = names.get(name, name) if prefix is None else name.removeprefix(f"{prefix}_")
+                ctx, tool = replace(ctx, tool_name=name), replace(tool, tool_def=replace(tool.tool_def, name=name))
+            if isinstance(toolset, CombinedToolset):
+                inner: Any = tool
+                toolset, tool = inner.source_toolset, replace(inner.source_tool, tool_def=tool.tool_def)
+            else:
+                toolset = found.wrapped if isinstance(toolset, WrapperToolset) else None
+    return None
+
+
+__all__ = ["question_of_toolsets", "refuse_without_asking"]

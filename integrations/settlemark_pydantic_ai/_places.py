@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Any, cast
@@ -13,6 +13,7 @@ from pydantic_ai.tools import ToolApproved, ToolDenied
 from pydantic_ai.toolsets import ToolsetTool
 
 from settlemark import Declaration, EffectClass
+from settlemark_pydantic_ai._asking import question_of_toolsets
 
 SKIP = "skip"
 """The framework's marker for a call that was answered before."""
@@ -60,6 +61,7 @@ class Place:
         checked: the framework's validation of its arguments, once done.
         outcome: of a waiting call, why; of a denied or answered one, the answer.
         segment: calls with the same number run concurrently.
+        question: by what its toolset defers it before its tool runs.
         come: it has reached its tool.
     """
 
@@ -69,6 +71,7 @@ class Place:
     checked: Checked | None
     outcome: Any = None
     segment: int = 0
+    question: Exception | None = None
     come: bool = False
 
     @property
@@ -101,7 +104,8 @@ class Place:
         if self.tool is not None and self.tool.tool_def.kind == "external" and found.kind is not EffectClass.READ:
             # It happens elsewhere: nothing of it can be held back here, or undone.
             found = Declaration(found.tool, EffectClass.OPAQUE, found.scope)
-        is_asked = self.fate in (Fate.WAITS, Fate.DENIED, Fate.ANSWERED) or self.edited is not None
+        waits = self.fate in (Fate.WAITS, Fate.DENIED, Fate.ANSWERED)
+        is_asked = waits or self.edited is not None or self.question is not None
         return replace(found, approve=True) if is_asked and found.kind not in _UNGATED else found
 
 
@@ -111,6 +115,7 @@ def places_of(
     tools: Mapping[str, ToolsetTool[Any]],
     checked: Mapping[str, Checked],
     results: Mapping[str, Any] | None,
+    unasked: Collection[str],
 ) -> list[Place]:
     """Return the places of a response's calls, without those of output tools, as far as known.
 
@@ -120,6 +125,7 @@ def places_of(
         tools: the settled ones, by the names that the model knows.
         checked: the validated calls.
         results: the framework's results for deferred calls; None without deferred calls.
+        unasked: ids of calls that are approved in these results although nobody was asked about them.
     """
     manager, segment, found = ctx.tool_manager, 0, list[Place]()
     one_by_one = manager is not None and manager.get_parallel_execution_mode() == "sequential"
@@ -131,6 +137,9 @@ def places_of(
         tool, known = tools.get(part.tool_name), checked.get(part.tool_call_id)
         fate, outcome = _fate(part, tool, known, results)
         place = Place(part, tool, fate, known, outcome)
+        approved = results is not None and part.tool_call_id not in unasked
+        if tool is not None and fate is Fate.COMES and not approved:
+            place.question = question_of_toolsets(ctx, tool, part, place.given or {})
         alone = one_by_one or (manager is not None and manager.is_sequential(part))
         segment += alone
         place.segment = segment

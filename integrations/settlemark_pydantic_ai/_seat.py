@@ -100,7 +100,8 @@ class Seat:
             return approve() if place.edited is None else edit(place.edited)
         if gate.answered:
             return None
-        waits: Exception = place.outcome if place.fate is Fate.WAITS else ApprovalRequired(metadata=gate.shown())
+        known = place.outcome if place.fate is Fate.WAITS else place.question
+        waits: Exception = known or ApprovalRequired(metadata=gate.shown())
         self.own = waits
         raise waits
 

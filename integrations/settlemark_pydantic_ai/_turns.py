@@ -253,7 +253,7 @@ class Turns:
         known = None if ctx.tool_manager is None else ctx.tool_manager.tools
         tools = {name: tool for name, tool in (known or {}).items() if self._owns(tool)}
         self._learn(tools)
-        places = places_of(ctx, response.tool_calls, tools, self._checked, results)
+        places = places_of(ctx, response.tool_calls, tools, self._checked, results, self._behind)
         calls = [
             Call(
                 place.name,

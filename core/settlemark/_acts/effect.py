@@ -60,6 +60,7 @@ class Effect:
         called: how often the tool was called; at least once where an earlier process called it.
         came: the entry of the transaction, counted from 0, in which the call was first issued.
         kept: the tool's result as plain data that no caller can change.
+        controls: the exceptions by which its framework puts it aside also as it is to leave: its tool asks somebody.
     """
 
     declaration: Declaration
@@ -100,6 +101,7 @@ class Effect:
     called: int = 0
     came: int = 0
     kept: tuple[Any] | None = None
+    controls: tuple[type[BaseException], ...] = ()
 
     def __post_init__(self) -> None:
         """Make an irreversible effect leave last."""

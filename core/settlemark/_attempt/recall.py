@@ -74,6 +74,7 @@ def resume(attempt: Attempt, effect: Effect) -> Effect | None:
             earlier.withheld = {}
         attempt.expected.paths.discard(effect.path)
         earlier.run, earlier.ask, earlier.remake = effect.run, effect.ask, effect.remake
+        earlier.controls = effect.controls
         if not earlier.executed or effect.declaration.speaks_for(earlier.declaration.version):
             earlier.declaration, earlier.missing = effect.declaration, None
             if earlier.executed and earlier.keyless:

@@ -197,6 +197,8 @@ class Calls:
             if seat is not None and seat.asks_in is not None and not (earlier or effect).held:
                 yield from self._take_turn(attempt, seat, seat.turn.before)  # others may still wait for a person
         if earlier is not None and earlier.held:
+            if earlier.outcome is Outcome.SUSPENDED:  # it asked as it was to leave: it leaves when this settles
+                yield from self._hold_again(attempt, txn, earlier)
             return self._held_or_stopped(attempt, earlier, seat)
         return (yield from self._go_on(attempt, txn, earlier or effect, seat, let_through))
 
@@ -363,6 +365,13 @@ class Calls:
     def hold(self, attempt: Attempt, txn: Txn, effect: Effect) -> Program[None]:
         effect.outcome = Outcome.QUEUED
         yield from self._admission.admit(attempt, txn, effect, Mode.HELD, intends=True)
+
+    def _hold_again(self, attempt: Attempt, txn: Txn, effect: Effect) -> Program[None]:
+        if not any(call.hold is not None for call in effect.calls):
+            effect.calls = yield from self._admission.admit(attempt, txn, effect, Mode.HELD)
+        effect.outcome = Outcome.QUEUED
+        told = attempt.records.outcome(effect, self._kernel.clock())
+        yield from self._kernel.step(lambda _protocol, book: attempt.put(book, [told]), durable=True)
 
 
 def _is_untouched(effect: Effect) -> bool:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from typing import Literal
 
 from settlemark._acts.effect import Effect
 from settlemark._acts.perform import NOBODY_KNOWS, Program
-from settlemark._attempt.attempt import Attempt, Hook, Splinter
+from settlemark._attempt.attempt import Attempt, Hook
 from settlemark._edges.errors import (
     InDoubt,
     LedgerError,
@@ -255,12 +254,10 @@ class Settling:
         Raises: as `commit`; nothing was split off then.
         """
         yield from self._orphans.take_back_orphans(attempt)
-        part = attempt.part(f"{attempt.name}!{'.'.join(map(str, gate.path))}")
-        moved = replace(gate, key=part.key(gate.path, gate.call_id), calls=[])
-        part.records.prepare(moved)
+        splinter = self._splitting.splinter_at(attempt, gate, behind)
         yield from self._kernel.step(lambda protocol, _book: give_back(protocol, gate))  # while it is open
         gate.calls = []
-        attempt.splinters = [Splinter(part, [gate], [moved], behind)]
+        attempt.splinters = [splinter]
         yield from self.commit(attempt)
 
 

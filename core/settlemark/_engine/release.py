@@ -18,7 +18,7 @@ from settlemark._edges.errors import (
     PartialCommit,
     SettlemarkError,
 )
-from settlemark._edges.wording import in_words, is_a, message_of
+from settlemark._edges.wording import in_words, is_a, kind_of, message_of
 from settlemark._engine.doubt import Probing, Residue, unless_told
 from settlemark._engine.freshness import Freshness
 from settlemark._engine.kernel import Kernel, log
@@ -143,10 +143,26 @@ class Releases:
         except BaseException as error:
             if effect.outcome is Outcome.CONFIRMED or txn.id == DETACHED:
                 raise  # it has left, and that could not be recorded; or another goes on with it
+            if is_a(error, effect.controls):
+                yield from self._set_aside(attempt, txn, effect)
+                raise
             if is_a(error, LedgerError) and not self._kernel.ledger.is_fresh():
                 raise  # whether it may be tried again is not known before the store works
             yield from self._wait_for_sender(effect, error)
             yield from self._refused(attempt, txn, effect, error)
+
+    def _set_aside(self, attempt: Attempt, txn: Txn, gate: Effect) -> Program[None]:
+        """End a decided transaction without what asks somebody as it is to leave, and what was to leave behind it.
+
+        That waits for the answer in a transaction of its own: nothing is undone because somebody is asked.
+        """
+        gate.outcome = Outcome.SUSPENDED
+        behind = [effect for effect in self.to_leave(attempt) if effect.outcome is Outcome.QUEUED]
+        left = [effect for effect in attempt.in_order() if effect.held and effect.outcome is Outcome.CONFIRMED]
+        attempt.splinters = [self._splitting.splinter_at(attempt, gate, behind)]
+        yield from self._kernel.step(partial(self._splitting.split_off, attempt, txn), durable=True)
+        self._splitting.adopt_splinters(attempt)
+        yield from self._finish(attempt, txn, left[-1:])
 
     def _wait_for_sender(self, effect: Effect, error: BaseException) -> Program[None]:
         """Return, unless somebody may still be sending an effect of which nobody knows what became of it.
@@ -195,7 +211,9 @@ class Releases:
         if effect.outcome is not Outcome.UNKNOWN and _has_left(attempt):
             effect.tag = Tag.PARTIAL_COMMIT
             effect.disposed = Disposed(note=f"failed for good after another had left: {effect.error}")
-        yield from self.stop(attempt, txn, f"{tool}: {message_of(error)}", because=f"{tool}, before it, failed")
+        yield from self.stop(
+            attempt, txn, f"{tool}: {message_of(error) or kind_of(error)}", because=f"{tool}, before it, failed"
+        )
         if not is_a(error, Exception):
             raise error
         behind = [e for e in attempt.in_order() if e.tag is Tag.PARTIAL_COMMIT and e is not effect]
@@ -269,13 +287,23 @@ class Releases:
             def once() -> Program[Any]:
                 again = attempt.on_failure == "retry" or effect.declaration.may_leave_again
                 releasing = perform(
-                    effect, run, current, attempt.retries, self._probing, ours, retry_failures=again, final=True
+                    effect,
+                    run,
+                    current,
+                    attempt.retries,
+                    self._probing,
+                    ours,
+                    retry_failures=again,
+                    final=True,
+                    let_through=effect.controls,
                 )
                 if self._kernel.telling.observer is not None:
                     releasing = self._kernel.telling.observed(attempt, effect, "release", current, releasing)
                 return releasing
 
-            yield from self._kernel.asking_of_failures(attempt, effect, once, ours, held=True)
+            yield from self._kernel.asking_of_failures(
+                attempt, effect, once, ours, held=True, let_through=effect.controls
+            )
         finally:
             if effect.outcome is Outcome.CONFIRMED or (effect.executed and effect.sender is None):
                 self._kernel.ledger.later(partial(_left, effect.calls))  # else it may be yet to come

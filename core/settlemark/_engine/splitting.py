@@ -54,6 +54,14 @@ class Splitting:
             moved.append(copy)
         return Splinter(part, effects, moved)
 
+    @staticmethod
+    def splinter_at(attempt: Attempt, gate: Effect, behind: list[Effect]) -> Splinter:
+        """Return what a transaction is split into at one effect that waits; what is behind it is called again there."""
+        part = attempt.part(f"{attempt.name}!{'.'.join(map(str, gate.path))}")
+        moved = replace(gate, key=part.key(gate.path, gate.call_id), calls=[])
+        part.records.prepare(moved)
+        return Splinter(part, [gate], [moved], behind)
+
     def decide_split(self, attempt: Attempt, txn: Txn, protocol: Protocol, book: Book) -> Blocked | None:
         """Decide about what stays, and begin what was split off, or return whom to wait for with nothing moved."""
         protocol.refuse_stale(txn)
@@ -65,6 +73,18 @@ class Splitting:
                 give_back(protocol, effect)
         reads = list(txn.reads)
         protocol.decide(txn, releasing=attempt.written)
+        self._begin_splinters(attempt, txn, reads, protocol, book)
+        return None
+
+    def split_off(self, attempt: Attempt, txn: Txn, protocol: Protocol, book: Book) -> None:
+        """Take what was decided to leave, and has to wait, out of a transaction that is releasing."""
+        for splinter in attempt.splinters:
+            for effect in (*splinter.effects, *splinter.behind):
+                for call in effect.calls:
+                    protocol.drop_call(call)
+        self._begin_splinters(attempt, txn, list(txn.reads), protocol, book)
+
+    def _begin_splinters(self, attempt: Attempt, txn: Txn, reads: list[Scope], protocol: Protocol, book: Book) -> None:
         at = self._kernel.clock()
         for splinter in attempt.splinters:
             part = splinter.attempt
@@ -75,7 +95,6 @@ class Splitting:
             for effect in splinter.moved:
                 part.put(book, part.intent(effect, owner=NOBODY, at=at, sent=self._kernel.ledger.time()))
                 part.written = True
-        return None
 
     def adopt_splinters(self, attempt: Attempt) -> None:
         """Let what was acknowledged to an agent be what was split off: its acknowledgement still tells of it."""

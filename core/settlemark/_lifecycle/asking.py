@@ -237,7 +237,7 @@ def with_other_arguments(
         return None
     parts = sum(path[:-1] == effect.path for path in attempt.effects)
     made.call_id, made.rationale, made.held = effect.call_id, effect.rationale, effect.held
-    made.pack, made.unpack = effect.pack, effect.unpack
+    made.pack, made.unpack, made.controls = effect.pack, effect.unpack, effect.controls
     made.path, made.position = (*effect.path, parts), attempt.placed
     made.key = attempt.key(made.path, made.call_id)
     yield from checked_as_given(attempt, made)
@@ -251,7 +251,7 @@ def recorded_likeness(attempt: Attempt, effect: Effect, key: str | None) -> Effe
     if effect.remake is not None:
         made = effect.remake(effect, likeness.shown())
         made.payload, made.path, made.call_id = json_text.encode(made.arguments), likeness.path, effect.call_id
-        made.pack, made.unpack = effect.pack, effect.unpack
+        made.pack, made.unpack, made.controls = effect.pack, effect.unpack, effect.controls
         resume(attempt, made)
     return likeness
 

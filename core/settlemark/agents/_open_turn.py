@@ -289,7 +289,8 @@ class OpenTurn:
             return same()
         effect = self._effect(call, arguments, given)
         effect.run, effect.pack, effect.unpack, effect.rationale = run, pack, unpack, because
-        effect.ask, effect.remake = ask, None if remake is None else partial(self._remade, call, remake)
+        effect.ask, effect.controls = ask, self._end.controls
+        effect.remake = None if remake is None else partial(self._remade, call, remake)
         attempt = self._attempt_of(effect)
         found = yield from self._driver.calls.call(attempt, effect, call.seat, self._let_through, stay=True)
         if isinstance(found, Skipped):

@@ -49,6 +49,7 @@ class Settling:
         is_taken_back: it failed inside another's call, and was undone by itself.
         control: by what the framework put it aside.
         cut: what cut it short.
+        controls: by what a call may put the turn aside also as it is to leave.
         look: finds calls that will not come and says so with `arrived`, whenever somebody begins to wait; returns the
             seconds until it is to look again, or None when it tells by itself.
         ended: called when the turn has settled, before anybody is told.
@@ -85,6 +86,7 @@ class Settling:
         self._within = within
         self._resumable = resumable
         self._let_through = let_through
+        self.controls: Control = let_through if undoes and resumable and not (within or part.joined) else ()
         self._park: Park = park
         self._expected = 0
         self._settling = self._abandoned = False
@@ -241,6 +243,9 @@ class Settling:
                 yield from self._ending()
             except (Refused, InDoubt, PartialCommit) as refusal:
                 self.refusal = refusal
+            except self.controls as control:
+                # What was to leave asks somebody: it waits for the answer, and all that came before it stands.
+                self.control, self.suspended = control, True
             except Exception as error:
                 # Raised by whoever collects the answers, not by the bystander who came last.
                 self.broken = error

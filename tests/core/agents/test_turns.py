@@ -7,6 +7,7 @@ import gc
 import json
 import time
 import weakref
+from functools import partial
 
 import pytest
 
@@ -224,9 +225,6 @@ async def test_a_cancelled_call_leaves_nothing_of_its_turn_half_done(office, set
 
 
 async def test_control_flow_of_the_framework_puts_the_turn_aside_and_it_is_gone_on_with(office, settlement):
-    class Pause(Exception):
-        pass
-
     async def pause():
         raise Pause
 
@@ -243,6 +241,65 @@ async def test_control_flow_of_the_framework_puts_the_turn_aside_and_it_is_gone_
     assert await office.play(begin()) == ["book 1", "post bank"]
     assert office.log == [("book", "1"), ("post", "bank")]  # booked once
     assert outcomes(settlement) == [("trip/0", "committed", [("book", "confirmed"), ("post", "confirmed")])]
+
+
+class Pause(Exception):
+    """A framework's control flow."""
+
+
+@pytest.mark.parametrize("where", ["here", "in a new process"])
+@pytest.mark.parametrize("asking", [0, 1, 2])
+async def test_what_asks_as_it_is_to_leave_waits_with_what_is_behind_it_and_undoes_nothing(
+    office, tmp_path, asking, where
+):
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    answered = []
+
+    async def post(to):
+        if to == str(asking) and not answered:
+            raise Pause
+        return office.mail(to)
+
+    async def play(settlement):
+        job = AgentRun(settlement, "trip", let_through=(Pause,))
+        turn = job.work().turn(office.calls(settlement, BOOK, *(("mail", {"to": str(n)}) for n in range(3))))
+        mails = [turn.perform(n + 1, partial(post, str(n))) for n in range(3)]
+        running = [turn.perform(0, lambda: office.book("1")), *mails]
+        return await asyncio.gather(*map(run_async, running), return_exceptions=True)
+
+    with office.settlement(url) as settlement:
+        booked, *mailed = await play(settlement)
+        left = [("mail", str(n)) for n in range(asking)]
+        assert booked == "book 1"
+        assert mailed[:asking] == [f"mail {n}" for n in range(asking)]
+        assert [type(answer) for answer in mailed[asking:]] == [Pause] * (3 - asking)
+        assert office.log == [("book", "1"), *left]
+        assert [state for _, state, _ in outcomes(settlement)] == ["committed", "open"]
+        assert settlement.residue() == []
+        # Nobody needs to wait for the answer: what it asks about holds nothing.
+        settlement.run("other", lambda tx: tx.call(office.mail, to=str(asking)), wait=1)
+        assert office.log.pop() == ("mail", str(asking))
+        answered.append("yes")
+        if where == "here":
+            assert await play(settlement) == ["book 1", "mail 0", "mail 1", "mail 2"]
+    if where != "here":
+        with office.settlement(url) as settlement:
+            assert await play(settlement) == ["book 1", "mail 0", "mail 1", "mail 2"]
+    assert [entry for entry in office.log if entry[0] == "mail"] == [("mail", str(n)) for n in range(3)]
+
+
+async def test_what_asks_as_it_is_to_leave_with_the_turns_of_others_undoes_them_all(office, settlement):
+    """Nobody is there to be asked when what several turns share is to leave."""
+
+    async def pause():
+        raise Pause
+
+    job = AgentRun(settlement, "trip", settle="run", let_through=(Pause,))
+    turn = job.work().turn(office.calls(settlement, BOOK, MAIL))
+    await asyncio.gather(run_async(turn.perform(0, lambda: office.book("1"))), run_async(turn.perform(1, pause)))
+    with pytest.raises(Refused, match=r"mail: Pause"):
+        await run_async(job.end())
+    assert office.log == [("book", "1"), ("unbook", "1")]
 
 
 @pytest.mark.parametrize("waits", [True, False])

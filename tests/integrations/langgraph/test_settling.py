@@ -195,13 +195,14 @@ def test_a_held_tool_that_asks_when_it_is_released_leaves_once_it_is_answered(wo
     )
     compiled = graph(node, checkpointer=InMemorySaver())
 
-    stopped = compiled.invoke({"messages": [turn(("publish", {"page": "p"}))]}, THREAD)
+    calls = (("book", {"hotel": "Ada"}), ("publish", {"page": "p"}), ("mail", {"to": "a"}))
+    stopped = compiled.invoke({"messages": [turn(*calls)]}, THREAD)
     assert [i.value for i in stopped["__interrupt__"]] == ["publish?"]
-    assert world.log == []
+    assert world.log == ["book Ada"]  # it stands: asking undoes nothing
     state = compiled.invoke(Command(resume=True), THREAD)
 
-    assert world.log == ["publish p"]
-    assert answers(state) == [("success", "published")]
+    assert world.log == ["book Ada", "publish p", "mail a"]
+    assert answers(state) == [("success", "book done"), ("success", "published"), ("success", "mail done")]
 
 
 def crashing_after(node, *, crashes):

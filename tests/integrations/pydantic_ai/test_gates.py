@@ -8,6 +8,7 @@ import pytest
 from pydantic_ai import (
     ApprovalRequired,
     CallDeferred,
+    CombinedToolset,
     DeferredToolRequests,
     DeferredToolResults,
     ExternalToolset,
@@ -23,7 +24,6 @@ from pydantic_ai.exceptions import UserError
 from pydantic_ai.messages import ModelMessagesTypeAdapter
 from pydantic_ai.tools import ToolDefinition
 from tests.integrations.contract.world import desk, turns, unaccounted, unfinished
-from tests.integrations.pydantic_ai.driver import told
 from tests.integrations.pydantic_ai.world import agent, answers, texts
 
 from settlemark import Refused, Settlement, UsageError, effect
@@ -85,8 +85,41 @@ def by_a_toolset(world):
     return plain.approval_required(lambda ctx, tool_def, args: tool_def.name == "pay")
 
 
+def by_a_toolset_as_it_leaves(world):
+    """What is irreversible is known to need a yes before anything is decided, whatever its toolset is wrapped in."""
+    renamed = FunctionToolset()
+
+    @renamed.tool_plain
+    @effect("irreversible", scope="bill:/{what}")
+    def settle(what: str) -> str:
+        return f"pay {what}: number {world.act(f'pay {what}')}"
+
+    def asks(ctx, tool_def, args):
+        return (ctx.tool_name, tool_def.name, args["what"], ctx.tool_call_id) == (
+            "settle",
+            "settle",
+            "hotel",
+            "call-0-1",
+        )
+
+    rest = FunctionToolset([tool for tool in desk(world) if tool.__name__ != "pay"])
+    return CombinedToolset([renamed.approval_required(asks).prefixed("my").renamed({"pay": "my_settle"}), rest])
+
+
 def in_its_body(world):
     @effect("reversible", scope="bill:/{what}", undo=lambda what: world.act(f"cancel {what}"))
+    def pay(ctx: RunContext, what: str) -> str:
+        if not ctx.tool_call_approved:
+            raise ApprovalRequired(metadata={"why": "dear"})
+        return f"pay {what}: number {world.act(f'pay {what}')}"
+
+    return [*(tool for tool in desk(world) if tool.__name__ != "pay"), pay]
+
+
+def in_its_body_as_it_leaves(world):
+    """Whether what is irreversible asks turns out as it is to leave, when all before it is decided."""
+
+    @effect("irreversible", scope="bill:/{what}")
     def pay(ctx: RunContext, what: str) -> str:
         if not ctx.tool_call_approved:
             raise ApprovalRequired(metadata={"why": "dear"})
@@ -111,9 +144,9 @@ def by_its_arguments(world):
     return toolset
 
 
-WAYS = pytest.mark.parametrize(
-    "way", [declared, required, by_a_toolset, in_its_body, by_its_arguments], ids=lambda way: way.__name__
-)
+BEFORE = [declared, required, by_a_toolset, by_a_toolset_as_it_leaves, in_its_body, by_its_arguments]
+WAYS = pytest.mark.parametrize("way", [*BEFORE, in_its_body_as_it_leaves], ids=lambda way: way.__name__)
+IN_TIME = pytest.mark.parametrize("way", BEFORE, ids=lambda way: way.__name__)
 
 
 def clerk_with(way, world, settlement, script=SCRIPT, **options):
@@ -141,7 +174,7 @@ async def test_no_call_behind_one_that_waits_acts_before_it_is_answered_and_then
     assert clean(world, settlement)
 
 
-@WAYS
+@IN_TIME
 async def test_a_no_undoes_the_turn_and_the_model_is_told_so_of_each_call(world, settlement, way):
     clerk = clerk_with(way, world, settlement)
     first = await clerk.run("go")
@@ -155,6 +188,60 @@ async def test_a_no_undoes_the_turn_and_the_model_is_told_so_of_each_call(world,
     assert paid == ("denied", "too dear")
     assert mailed[0] == "failed"
     assert "mail was not run" in mailed[1]
+    assert clean(world, settlement)
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+async def test_a_no_to_what_asks_as_it_leaves_drops_it_and_what_was_behind_it_and_what_had_settled_stays(
+    world, tmp_path, elsewhere
+):
+    """Its question comes when the turn is decided: a transaction of its own waits for the answer."""
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    with Settlement(url, wait=600) as here, Settlement(url, wait=600) as there:
+        first = await clerk_with(in_its_body_as_it_leaves, world, here).run("go")
+        assert (asked(first), world.log, texts(first)) == ((["pay"], []), ["book Ada"], ["book Ada: number 1"])
+        assert first.output.metadata == {"call-0-1": {"why": "dear"}}
+
+        clerk = clerk_with(in_its_body_as_it_leaves, world, there if elsewhere else here)
+        last = await again(clerk, first, answered(pay_1=ToolDenied("too dear")))
+
+        assert world.log == ["book Ada"]
+        booked, paid, mailed = answers(last)
+        assert (booked, paid) == (("success", "book Ada: number 1"), ("denied", "too dear"))
+        assert (mailed[0], "mail was not run" in mailed[1]) == ("failed", True)
+        assert clean(world, here)
+
+
+async def test_what_asks_twice_as_it_leaves_is_asked_twice_and_leaves_once(world, settlement):
+    @effect("irreversible", scope="bill:/{what}")
+    def pay(ctx: RunContext, what: str) -> str:
+        if len(asks) < 2:
+            asks.append(ctx.tool_call_approved)
+            raise ApprovalRequired
+        return f"pay {what}: number {world.act(f'pay {what}')}"
+
+    asks = []
+    clerk = agent(SCRIPT, [*(tool for tool in desk(world) if tool.__name__ != "pay"), pay],
+                  capabilities=[Settled(settlement, run="trip")])  # fmt: skip
+    first = await clerk.run("go")
+    second = await again(clerk, first, answered(pay_1=True))
+    assert (asked(second), world.log) == ((["pay"], []), ["book Ada"])
+    last = await again(clerk, second, answered(pay_1=True))
+
+    assert (asks, texts(last), world.log) == ([False, True], HAPPENED, IN_ORDER)
+    assert clean(world, settlement)
+
+
+@pytest.mark.parametrize("settle", ["agent", "run"])
+async def test_what_settles_as_a_whole_and_asks_as_it_leaves_can_ask_nobody_and_all_of_it_is_undone(
+    world, settlement, settle
+):
+    clerk = clerk_with(in_its_body_as_it_leaves, world, settlement, settle=settle, run="trip")
+
+    with pytest.raises(Exception, match="ApprovalRequired|was undone"):
+        await clerk.run("go")
+
+    assert world.log == ["book Ada", "cancel Ada"]
     assert clean(world, settlement)
 
 
@@ -220,7 +307,7 @@ async def test_in_a_new_process_the_message_history_is_all_that_is_needed(world,
         assert clean(world, settlement)
 
 
-@WAYS
+@IN_TIME
 @pytest.mark.parametrize("yes", [True, False])
 async def test_a_handler_may_answer_during_the_run(world, settlement, way, yes):
     requested = []
@@ -301,10 +388,10 @@ async def test_a_call_behind_a_gated_one_that_asks_in_its_own_body_asks_with_it_
     assert clean(world, settlement)
 
 
-async def test_with_order_issued_a_yes_to_one_call_is_none_to_another_that_waited_behind_it_and_asks_in_its_own_body(
+async def test_with_order_issued_what_asks_in_its_own_body_behind_a_gated_one_asks_when_that_has_left_and_then_leaves(
     world, settlement
 ):
-    """It runs when the gated call before it has left: too late for its turn, which is named for what it is."""
+    """A yes to one call is none to another that waited behind it."""
     clerk = agent(
         turns([("pay", "hotel"), ("tip", "porter"), ("mail", "ada")]), [*desk(world), tipping(world)],
         capabilities=[Settled(settlement, order="issued")],
@@ -314,12 +401,11 @@ async def test_with_order_issued_a_yes_to_one_call_is_none_to_another_that_waite
     assert (asked(first), world.log) == ((["pay"], []), [])
     second = await again(clerk, first, answered(pay_0=True))
     assert (asked(second), world.log) == ((["tip"], []), ["pay hotel"])
-    assert [found.tag.value for found in settlement.residue()] == ["partial_commit", "partial_commit"]
     last = await again(clerk, second, answered(tip_1=True))
 
-    assert world.log == ["pay hotel", "tip porter"]
-    assert "not run: tip, before it, failed" in dict(told(last))["call-0-2"]
-    assert unfinished(settlement) == []
+    assert world.log == ["pay hotel", "tip porter", "mail ada"]
+    assert [outcome for outcome, _ in answers(last)] == ["success"] * 3
+    assert clean(world, settlement)
 
 
 async def test_a_second_question_of_one_turn_is_asked_when_the_first_is_answered_and_a_no_to_it_undoes_all(
