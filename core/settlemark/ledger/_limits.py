@@ -89,8 +89,8 @@ def is_late(error: BaseException) -> bool:
 def patience(seconds: float) -> float:
     """Return the seconds to wait for a store, given those to wait for a transaction.
 
-    >>> patience(30)
-    30
+    >>> patience(600)
+    600
     """
     return max(seconds, LEAST_SECONDS)
 

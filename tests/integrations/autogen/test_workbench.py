@@ -360,8 +360,8 @@ def test_the_stock_class_is_its_own_so_agents_stream_from_it(world, settlement):
 
 @pytest.mark.parametrize(
     ("name", "hotel", "call_id"),
-    [("look", "Ada", "call-0"), ("book", "Bee", "call-0"), ("book", "Ada", "call-7")],
-    ids=["another tool", "other arguments", "another id"],
+    [("look", "Ada", "call-0"), ("book", "Bee", "call-7"), ("book", "Ada", "call-7")],
+    ids=["another tool", "other arguments and another id", "another id"],
 )
 async def test_only_the_call_that_was_issued_takes_its_place_in_the_turn(world, settlement, name, hotel, call_id):
     workbench = SettledWorkbench(trip(world), settlement, run="trip-42")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.integrations.contract.world import PATIENCE, together, turns, unaccounted, unfinished
+from tests.rooms.ledger import _limits
 
 from settlemark import Settlement, effect
 from settlemark.hosting import host_of
@@ -64,6 +65,13 @@ def desk(world, store, begun, let_go, how):
         return f"number {world.act(f'mail {what}')}"
 
     return [book, mail]
+
+
+@pytest.fixture(autouse=True)
+def an_impatient_store(monkeypatch):
+    """A store that does not answer is given what it is given outside of tests."""
+    monkeypatch.setattr(_limits, "LEAST_SECONDS", 1.0)
+    monkeypatch.setattr(_limits, "CLOSE_SECONDS", 5.0)
 
 
 @pytest.mark.parametrize("how", ["it is at it", "it fails"])
