@@ -38,6 +38,7 @@ class Claim:
 
     Attributes:
         came: its tool was run, or asked for.
+        raises: the first failure that CrewAI is told of ends the agent's task.
         text: the agent's answer, once given.
     """
 
@@ -69,7 +70,7 @@ class Claim:
         self._tells = tells
         self._ended: Callable[[], Any] | None = None
         self._queued: Queued | None = None
-        self.came = False
+        self.came = self.raises = False
         self.text: str | None = None
 
     def absent(self) -> None:
@@ -131,11 +132,15 @@ class Claim:
             if not self._tells:
                 raise
             # Not raised: CrewAI runs a tool that raised again.
-            return ToolFailure(message=words(error))
+            return words(error) if self._names_another(turn, place) else ToolFailure(message=words(error))
         if isinstance(found, Queued):
             self._queued = found
             return str(found)
         return found
+
+    def _names_another(self, turn: AgentTurn, place: int) -> bool:
+        """Whether the failure that ends the agent's task is to be another call's, which caused this one's."""
+        return self.raises and self._waits and turn.failed_by() not in (None, place)
 
     def _planned(self, call: Call, arguments: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Return the arguments the tool gets for a call in a turn, or None: they are not the model's."""

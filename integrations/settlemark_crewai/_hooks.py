@@ -15,6 +15,7 @@ from crewai.hooks import InterceptionPoint
 from crewai.hooks.dispatch import HookAborted, get_global_hook_list
 from crewai.hooks.tool_hooks import ToolCallHookContext
 from crewai.tools import BaseTool
+from crewai.tools.tool_failure import ToolFailurePolicy, resolve_tool_failure_policy
 
 from settlemark.agents import AgentRun, Work
 from settlemark_crewai._claim import Claim, claimed
@@ -159,6 +160,10 @@ def _before_call(context: ToolCallHookContext) -> None:
     session = _sessions.get(context.tool)
     claim = None if session is None else session.claim(context.tool_name, context.tool_input)
     if claim is not None:
+        policy = resolve_tool_failure_policy(
+            tool=context.tool, agent=context.agent, task=context.task, crew=context.crew
+        )
+        claim.raises = policy is ToolFailurePolicy.RAISE
         claimed.set(claim)
         return
     # Planned steps are done outside of their executor's turns.

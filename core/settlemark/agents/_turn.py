@@ -141,6 +141,15 @@ class AgentTurn:
             return failed is not None and not isinstance(failed, Cancelled)
         return opened.turns[0].is_undone
 
+    def failed_by(self) -> int | None:
+        """Return the place of the call whose own failure undid the others or kept them from acting; None: no one's."""
+        for place, (turn, call) in self._placed():
+            effect = turn.acting(call)
+            failed = effect is not None and effect.outcome is Outcome.FAILED
+            if failed or call.seat.turn.failed is call.seat:
+                return place
+        return None
+
     def open_effects(self) -> list[Effect]:
         """Return what it has done in a transaction that is still open."""
         open_ = (placed for _, placed in self._placed() if placed.turn.is_open)
