@@ -35,6 +35,7 @@ class Claim:
         waits: it is answered when its turn has settled.
         last: when it has succeeded CrewAI runs no later call of its turn.
         tells: a refusal by settlement is an answer for a model; else it is raised.
+        once: a program has made it: an equal one of its job is the same act.
 
     Attributes:
         came: its tool was run, or asked for.
@@ -56,6 +57,7 @@ class Claim:
         waits: bool = True,
         last: bool = False,
         tells: bool = True,
+        once: bool = False,
     ) -> None:
         self.mark = mark
         self.name = name
@@ -68,6 +70,7 @@ class Claim:
         self._waits = waits
         self._last = last
         self._tells = tells
+        self._once = once
         self._ended: Callable[[], Any] | None = None
         self._queued: Queued | None = None
         self.came = self.raises = False
@@ -111,7 +114,7 @@ class Claim:
                 arguments = planned
         if turn is None:
             call = Call(self.name, dict(arguments), self._declarations.of(self.name), given=dict(arguments))
-            turn, place, waits = self._work.single(call), 0, True
+            turn, place, waits = self._work.single(call, once=self._once), 0, True
         elif self._last:
             for later in range(place + 1, len(turn.calls)):
                 turn.absent(later)

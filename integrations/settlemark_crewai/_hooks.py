@@ -178,7 +178,10 @@ def outside(mark: Mark, name: str, tool: BaseTool, *, tells: bool) -> Claim | No
     here = part.get()
     if here is not None and mark.is_of(here.job):
         return alone(mark, name, tool, here.work, here.job, tells=tells)
-    return None if mark.job is None else alone(mark, name, tool, mark.job.loose(), mark.job, tells=tells)
+    job = mark.job
+    if job is None:
+        return None
+    return alone(mark, name, tool, job.loose(), job, tells=tells, once=job.run is not None and not tells)
 
 
 def _after_call(context: ToolCallHookContext) -> None:

@@ -206,10 +206,10 @@ class Session:
         return tool is not None and (tool.result_as_answer or tool.max_usage_count is not None)
 
 
-def alone(mark: Mark, name: str, tool: BaseTool, work: Work, job: Job, *, tells: bool) -> Claim:
-    """Return a call without a known turn: the model's other calls, if any, are unknown."""
+def alone(mark: Mark, name: str, tool: BaseTool, work: Work, job: Job, *, tells: bool, once: bool = False) -> Claim:
+    """Return a call without a known turn: the model's other calls, if any, are unknown; `once` where none made it."""
     job.learn(name, tool, mark.effect)
-    return Claim(mark, name, tool, work, job.declarations, tells=tells)
+    return Claim(mark, name, tool, work, job.declarations, tells=tells, once=once)
 
 
 def _last_answer(

@@ -52,7 +52,9 @@ def settled(
 
     In a crew of `settled_crew` its calls belong to that crew's run. In any other crew, and with `Agent.kickoff`, the
     calls of a turn settle together, a retry or a guardrail repeats none, and `run` makes a new process go on. What
-    settlement refuses is the tool's answer, a `ToolFailure`; called by your own code, it raises.
+    settlement refuses is the tool's answer, a `ToolFailure`. Called by your own code, it raises; and with `run`, calls
+    with the same arguments are one act, in whatever process: the second returns what the first has. What is to be done
+    again is another job, with an id of its own.
 
     Args:
         tool: what is to settle.
@@ -72,8 +74,8 @@ def settled(
     ...     "Send a mail."
     ...     sent.append(to)
     ...     return "sent"
-    >>> mail.run(to="ada"), sent
-    ('sent', ['ada'])
+    >>> mail.run(to="ada"), mail.run(to="ada"), sent
+    ('sent', 'sent', ['ada'])
     """
     if tool is None:
         return functools.partial(settled, settlement=settlement, run=run, effect=effect)

@@ -133,8 +133,16 @@ class Recalled:
     left: list[Left] = field(default_factory=list[Left])
     names: set[str] = field(default_factory=set[str])
 
-    def claim(self, calls: Sequence[tuple[Call, Sequence[Scope]]]) -> list[Decision | SettlemarkError | None]:
-        """Return for each call of a turn the decision that it repeats, or why it is refused, or None: it is new."""
+    def claim(
+        self, calls: Sequence[tuple[Call, Sequence[Scope]]], *, once: bool = False
+    ) -> list[Decision | SettlemarkError | None]:
+        """Return for each call of a turn the decision that it repeats, or why it is refused, or None: it is new.
+
+        With `once` a program makes them, and no model: a decision answers all that equal it, and none is alike.
+        """
+        if once:
+            same = (next(iter(self._equal(call)), None) for call, _ in calls)
+            return [None if d is None else d.refusal(call) or d for (call, _), d in zip(calls, same, strict=True)]
         repeated = [(call, scopes, self._repeated(call)) for call, scopes in calls]
         # What another call of the turn repeats is not taken for this one in other words.
         return [

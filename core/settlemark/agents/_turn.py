@@ -77,6 +77,7 @@ class AgentTurn:
     Attributes:
         calls: as the model issued them.
         alone: what else its model issued is not known.
+        once: no model issued it: an equal call of its work is the same act, whenever that was made.
     """
 
     def __init__(
@@ -87,10 +88,11 @@ class AgentTurn:
         because: str | None,
         before: AgentTurn | None,
         alone: bool = False,
+        once: bool = False,
         cut: BaseException | None = None,
     ) -> None:
         self.calls = tuple(calls)
-        self.alone = alone
+        self.alone, self.once = alone, once
         self._work = work
         self._because = because
         self._before = before
@@ -156,10 +158,14 @@ class AgentTurn:
         found = (turn.acting(call) for turn, call in open_)
         return [effect for effect in found if effect is not None]
 
+    def effects(self) -> list[Effect]:
+        """Return what acts, or has acted, for its calls."""
+        found = (turn.acting(call) for _, (turn, call) in self._placed())
+        return [effect for effect in found if effect is not None]
+
     def doubts(self) -> list[Effect]:
         """Return what it did of which nobody knows whether it happened."""
-        found = (turn.acting(call) for _, (turn, call) in self._placed())
-        return [effect for effect in found if effect is not None and effect.outcome is Outcome.UNKNOWN]
+        return [effect for effect in self.effects() if effect.outcome is Outcome.UNKNOWN]
 
     # ---- calls
 

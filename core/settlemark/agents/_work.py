@@ -77,6 +77,7 @@ class Work:
         self._acted: AgentTurn | None = None
         self._turns: list[AgentTurn] = []
         self._singles: list[AgentTurn] = []
+        self._once: list[AgentTurn] = []
         self._order: Turn | None = None
         self._cut: BaseException | None = None
         self._until: float | None = None
@@ -156,19 +157,26 @@ class Work:
             self._keep(turn)
         return turn
 
-    def single(self, call: Call, *, because: str | None = None, answered: Collection[str] = ()) -> AgentTurn:
+    def single(
+        self, call: Call, *, because: str | None = None, answered: Collection[str] = (), once: bool = False
+    ) -> AgentTurn:
         """Return a turn of one call of which nobody knows what else its model issued.
 
-        Those whose lives overlap act in the order in which this was called; each settles by itself.
+        Those whose lives overlap act in the order in which this was called; each settles by itself. With `once` no
+        model has issued it, but a program: an equal one of the work, in whatever process, is the same act, and is
+        answered with what that returned. Inside another's call it is a part of that one, and not compared.
         """
+        once = once and call.acts and not host_of(self.run.settlement).driver.kernel.callers.outer()
         with self._lock:
             self._answered = answered
             self._singles = [turn for turn in self._singles if not turn.settled]
             if not self._singles:
                 self._order = None
             before = self._singles[-1] if self._singles else None
-            turn = AgentTurn(self, [call], because=because, before=before, alone=True, cut=self._stopped())
+            turn = AgentTurn(self, [call], because=because, before=before, alone=True, once=once, cut=self._stopped())
             self._singles.append(turn)
+            if once:
+                self._once.append(turn)
             if call.acts:
                 self._acted = turn
             self._keep(turn)
@@ -225,6 +233,8 @@ class Work:
         name: str | None = None
         if acting:
             name = yield from self._gone_on_with(recalled, [calls[place] for place in acting])
+        if turn.once:
+            yield from self._until_equal_ones_ended(recalled, turn)
         if acting and name is None:
             with self._lock:
                 self._note_doubts()
@@ -233,12 +243,28 @@ class Work:
             with self._lock:
                 keys = {decision.key for decision in recalled.decisions}
                 recalled.decisions.extend(doubt for doubt in self.run.doubts if doubt.key not in keys)
-                found = recalled.claim([(calls[place], self._scopes(calls[place])) for place in acting])
+                found = recalled.claim([(calls[place], self._scopes(calls[place])) for place in acting], once=turn.once)
             known = {place: one for place, one in zip(acting, found, strict=True) if one is not None}
             if any(place not in known or isinstance(known[place], SettlemarkError) for place in acting):
                 name = None if self._shared is not None else (yield from self._named())
         yield from self._make_room(recalled, [call for n, call in enumerate(calls) if n not in known])
         return Plan(calls, known, name, self._common() if turn.alone else None)
+
+    def _until_equal_ones_ended(self, recalled: Recalled, turn: AgentTurn) -> Program[None]:
+        """Wait until equal acts that came before have settled, and note what stands of all that have."""
+        (call,) = turn.calls
+        with self._lock:
+            before = self._once[: self._once.index(turn)]
+        for other in before:
+            if other.calls[0].tool == call.tool and other.calls[0].arguments == call.arguments:
+                yield from other.finish()
+        with self._lock:
+            over = [other for other in self._once if other.settled]
+            self._once = [other for other in self._once if not other.settled]
+            effects = [effect for other in over for effect in other.effects()]
+            known = {decision.key for decision in recalled.decisions}
+            found = standing(effects, host_of(self.run.settlement).ledger.payloads)
+            recalled.decisions.extend(decision for decision in found if decision.key not in known)
 
     def plan_again(self, plan: Plan, place: int, call: Call, *, is_seated: bool) -> Program[None]:
         """Plan one call of a turn as another, which will run in its place if it has one; it repeats nothing else."""
