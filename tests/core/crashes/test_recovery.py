@@ -20,7 +20,7 @@ from tests.rooms.sql import SqliteWire
 
 from settlemark import Injected, LedgerError, State, Tag, WaitTimeout, effect
 from settlemark._lifecycle.recovery import HANDLER_GRACE
-from settlemark.hosting import host_of, run_sync
+from settlemark.hosting import Reason, host_of, run_sync
 from settlemark.testing import die, in_child
 
 LETTERS = ("a", "b", "c", "d")
@@ -612,3 +612,17 @@ def test_a_tool_that_is_not_declared_any_more_and_could_undo_nothing_is_not_wait
         assert (report.undone, report.left, report.stuck) == (["trip"], ["trip"], {})
         assert (letters(desk), ends(settlement), host_of(settlement).protocol.live) == ([], {"trip": State.ABORTED}, {})
         assert [(r.key, r.tag) for r in settlement.residue()] == [("trip#1/0", Tag.UNRESOLVED)]
+
+
+def test_the_first_look_of_a_process_records_the_end_of_what_one_had_aborted_that_closed_before_it_said_so(file, still):
+    settlement, desk = file.open()
+    with closing(desk):
+        with settlement:
+            tx = settlement.transaction("trip").__enter__()
+            tx.call(tools(desk)["send"], cell="a")  # held: there is nothing to undo, and the abort is over at once
+            txn = host_of(settlement).protocol.named["trip"]
+            run_sync(host_of(settlement).driver.kernel.step(lambda protocol, _: protocol.abort(txn, Reason.ABANDONED)))
+        with file.open()[0] as next_one:
+            run_sync(host_of(next_one).driver.recovery.take_up())
+            ended = ends(next_one)
+    assert ended == {"trip": State.ABORTED}
