@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from settlemark import UNKNOWN, InDoubt, Retries, Settlement, Tag, WaitTimeout, current_call, effect
+from settlemark import UNKNOWN, InDoubt, Outcome, Retries, Settlement, Tag, WaitTimeout, current_call, effect
 
 
 class Boom(Exception):
@@ -250,3 +250,23 @@ def test_several_in_doubt_are_told_with_the_one_that_has_waited_longest_first(co
             clock.advance(10)
         told = settlement.in_doubt()
     assert [doubt.transaction for doubt in told] == ["trip-2", "trip-3", "trip-1"]
+
+
+def test_what_turns_out_to_have_happened_is_on_record_as_that_before_its_undo_begins(shared_url, open_settlement):
+    settlement, can_tell, seen = open_settlement(shared_url), [], []
+
+    def undo():
+        with Settlement(shared_url) as other:
+            seen.extend((e.outcome, e.result) for t in other.transactions() for e in t.effects)
+
+    @effect("reversible", scope="room:/a", undo=undo, probe=lambda: "number 7" if can_tell else UNKNOWN)
+    def book():
+        raise TimeoutError
+
+    with pytest.raises(ZeroDivisionError), settlement.transaction("trip") as tx:
+        with pytest.raises(InDoubt):
+            tx.call(book)
+        can_tell.append(True)
+        raise ZeroDivisionError
+    assert seen == [(Outcome.CONFIRMED, '"number 7"')]
+    assert settlement.residue() == []
