@@ -713,3 +713,27 @@ def test_a_stack_with_no_room_begins_nothing(url, open_settlement, world):
             pass
         assert wrong_with(settlement, world, name) == []
     assert ended
+
+
+class DeliveredMeanwhile(dict):
+    """What was sent again: each is delivered in the moment between being noted here and being sent."""
+
+    def __setitem__(self, number, since):
+        super().__setitem__(number, since)
+        shield._deferred.pop(number, None)
+
+
+def test_a_signal_that_is_delivered_as_it_is_to_be_sent_again_is_sent_no_more(monkeypatch):
+    number = signal.SIGUSR2
+    before = signal.signal(number, shield._Deferring(lambda *_: None))
+    monkeypatch.setattr(shield, "_sent", DeliveredMeanwhile())
+    try:
+        shield._deferred[number] = time.monotonic()
+        sending = threading.Thread(target=shield._send_again, args=(number,), daemon=True)
+        sending.start()
+        sending.join(GENEROUS)
+        assert (sending.is_alive(), shield._deferred, dict(shield._sent)) == (False, {}, {})
+    finally:
+        shield._deferred.pop(number, None)
+        shield._sent.pop(number, None)
+        signal.signal(number, before)
