@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.adapters.testing.book import SUBJECT, Book, look, subject_of, world
+from tests.adapters.testing.book import SUBJECT, Book, book_in, look, subject_of, world
 from tests.adapters.testing.broken import BROKEN
 from tests.rooms.conformance import _crashing, _undoing
 from tests.rooms.testing import _child
@@ -53,6 +53,22 @@ def test_a_broken_adapter_has_all_other_properties(broken):
 
 def test_each_property_catches_an_adapter_that_is_made_for_it():
     assert {broken.lacks[0] for broken in BROKEN} == set(_NAMES)
+
+
+def test_what_an_eager_call_leaves_only_after_it_has_returned_is_caught():
+    """The counterparty shows what was written only to who has looked before."""
+
+    def look_late(folder):
+        with book_in(folder) as book:
+            seen = dict(book.execute("SELECT name, text FROM pages WHERE by = 'seen'").fetchall())
+            book.execute("UPDATE pages SET by = 'seen'")
+        return seen
+
+    example = next(each for each in SUBJECT.examples if each.tool == "title")
+    report = conformance(Subject(Book, world, look_late, [example]), only="commit")
+    assert [(verdict.word, verdict.why) for verdict in report.failed] == [
+        (Word.FAILED, "it is idempotent, and what it leaves is not there when its call returns")
+    ]
 
 
 # ---- what it says
