@@ -24,6 +24,7 @@ CALL = "__pregel_call"
 CHECKPOINTER = "__pregel_checkpointer"
 INTERRUPT = "__interrupt__"
 RESUME = "__resume__"
+RUNNER = "langgraph.pregel._runner"
 SCRATCHPAD = "__pregel_scratchpad"
 
 TESTED = ("1.2.4", "1.2.24")
@@ -58,8 +59,8 @@ _READ: dict[tuple[str, str], tuple[str, ...]] = {
     ("langgraph._internal._scratchpad", "PregelScratchpad"): ("get_null_resume", "interrupt_counter", "resume"),
     ("langgraph.pregel._loop", "PregelLoop"): _LOOP,
     **{("langgraph.pregel._loop", loop): ("_put_checkpoint_fut", "stack") for loop in _LOOPS},
-    ("langgraph.pregel._runner", "_call"): ("futures", "schedule_task", "task"),
-    ("langgraph.pregel._runner", "_acall"): ("futures", "schedule_task", "task"),
+    (RUNNER, "_call"): ("futures", "schedule_task", "task"),
+    (RUNNER, "_acall"): ("futures", "schedule_task", "task"),
     ("langgraph.types", "PregelExecutableTask"): ("id", "input", "name", "path", "writes"),
     ("langgraph.prebuilt", "ToolNode"): _NODE,
     ("langchain_core.tools", "BaseTool"): ("_arun", "_to_args_and_kwargs"),
@@ -151,6 +152,7 @@ __all__ = [
     "CHECKPOINTER",
     "INTERRUPT",
     "RESUME",
+    "RUNNER",
     "SCRATCHPAD",
     "Unsettled",
     "absent_names",

@@ -118,6 +118,8 @@ class Settling:
     @property
     def because(self) -> str:
         """Why it was undone, in words."""
+        if self.cut is not None and self._abandoned:
+            return f"the step was stopped by {kind_of(self.cut)}"
         if isinstance(self.refusal, InDoubt):
             return f"the outcome of {self.refusal.data.get('tool', 'a call')} is unknown"
         if self.refusal is not None:
@@ -207,18 +209,17 @@ class Settling:
             return
         self._abandoned = True
         try:
-            yield from self._ended_by(error)
+            yield from self._ended()
         finally:
             self.ended()
             self.settled = True
             self._wake()
 
-    def _ended_by(self, error: BaseException) -> Program[None]:
+    def _ended(self) -> Program[None]:
         if self.joined or self.attempt.replay is not None:
             return
         if self.undoes:
-            cause = f"the step was stopped by {kind_of(error)}"
-            yield from self._driver.undoing.abort(self.attempt, Reason.FAILED, cause=cause)
+            yield from self._driver.undoing.abort(self.attempt, Reason.FAILED, cause=self.because)
         elif self._resumable:
             yield from self._suspend()
         elif self.attempt.live.state in _UNSETTLED:

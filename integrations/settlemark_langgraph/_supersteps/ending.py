@@ -1,25 +1,42 @@
-"""Programs that run at the end of a graph's run, pushed on the exit stack of LangGraph's loop."""
+"""Programs that run at the end of a graph's run, pushed on the exit stack of LangGraph's loop.
+
+A run whose step took longer than its `step_timeout` ends at once, but its threads go on: no turn of it is to commit.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from typing import Any, cast
+from weakref import WeakSet
 
 from langgraph.errors import GraphRecursionError
 
+from settlemark.agents import OpenTurn
 from settlemark.hosting import Program, end_async, quote_of, run_sync
+from settlemark_langgraph._private import RUNNER
 
 _log = logging.getLogger("settlemark")
 
 
 class Ending:
-    """Runs programs at the end of a run: before LangGraph's own exits after a success, behind them after an error."""
+    """Runs programs at the end of a run: before LangGraph's own exits after a success, behind them after an error.
 
-    def __init__(self, loop: Any, programs: list[Callable[[BaseException | None], Program[None]]]) -> None:
+    Args:
+        loop: LangGraph's.
+        outer: those of the enclosing graphs' runs.
+
+    Attributes:
+        programs: are given the error that ended the run, if any.
+    """
+
+    def __init__(self, loop: Any, outer: Sequence[Ending]) -> None:
+        self.programs: list[Callable[[BaseException | None], Program[None]]] = []
+        self._turns: WeakSet[OpenTurn] = WeakSet()
+        self._cut: BaseException | None = None
+        self._outer = outer
         self._loop = loop
-        self._programs = programs
         self._error: BaseException | None = None
 
     def enter(self, stack: ExitStack | AsyncExitStack) -> None:
@@ -34,14 +51,31 @@ class Ending:
             stack.push(cast("ExitStack", inner))
             stack.push(self._above)
 
+    def undoes(self, turn: OpenTurn) -> None:
+        """Take note of a turn of the run: it is undone when the time of the run, or an enclosing one's, is over."""
+        for ending in (self, *self._outer):
+            ending._turns.add(turn)  # noqa: SLF001 - of the same class
+
+    @property
+    def cut(self) -> BaseException | None:
+        """What ended the run, or an enclosing one's, although its threads may go on."""
+        return self._cut or next((ending._cut for ending in self._outer if ending._cut is not None), None)  # noqa: SLF001 - as above
+
     def _above(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         self._error = self._too_many_steps() if error is None else error
         if self._error is None:
             self._run()
+        elif _is_out_of_time(self._error):
+            self._cut = self._error
+            for turn in self._unsettled():
+                run_sync(turn.abandon(self._error))
 
     def _below(self, *_: object) -> None:
         if self._error is not None:
             self._run()
+
+    def _unsettled(self) -> list[OpenTurn]:
+        return [turn for turn in list(self._turns) if not turn.settled]
 
     def _too_many_steps(self) -> BaseException | None:
         # LangGraph raises this error only after its stack was left.
@@ -50,7 +84,7 @@ class Ending:
 
     def _run(self) -> None:
         failed: list[BaseException] = []
-        for then in self._programs:  # after a failure the others run all the same
+        for then in self.programs:  # after a failure the others run all the same
             try:
                 run_sync(then(self._error))
             except BaseException as error:
@@ -67,6 +101,8 @@ class Ending:
         self._error = self._too_many_steps() if error is None else error
         if self._error is None:
             await self._arun()
+        elif _is_out_of_time(self._error):
+            self._cut = self._error
 
     async def _abelow(self, *_: object) -> None:
         if self._error is not None:
@@ -74,12 +110,22 @@ class Ending:
 
     async def _arun(self) -> None:
         failed: list[BaseException] = []
-        for then in self._programs:
+        for then in self.programs:
             try:
                 await end_async(then(self._error))
             except BaseException as error:
                 failed.append(error)
         self._raise(failed)
+
+
+def _is_out_of_time(error: BaseException) -> bool:
+    """Whether LangGraph's runner raised an error since a step took too long; not a task of it."""
+    if not isinstance(error, TimeoutError):
+        return False
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and trace.tb_frame.f_globals.get("__name__") == RUNNER
 
 
 __all__ = ["Ending"]

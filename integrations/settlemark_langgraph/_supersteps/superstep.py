@@ -29,7 +29,7 @@ from settlemark_langgraph._supersteps.ending import Ending
 End = Literal["over", "asks", "dropped"]
 """How a task came to its end: with an answer or an error, with a question, or LangGraph cancelled it."""
 
-_ENDINGS = "_settlemark_endings"
+_ENDING = "_settlemark_ending"
 _LOOK_AGAIN = 0.02
 _NO_DEADLINE = 1e6  # the checkpointer has its own
 _PATIENCE = 1.0
@@ -230,17 +230,24 @@ class Superstep:
 
         After a success the program runs before LangGraph waits for the last checkpoint, else after all tasks.
         """
-        stack: Any = getattr(self._loop, "stack", None)
-        if not isinstance(stack, ExitStack | AsyncExitStack):
-            return False
-        # Kept on the loop, not in a table: the programs refer to the loop, so a table would keep it alive.
-        endings = vars(self._loop).get(_ENDINGS)
-        if endings is None:
-            endings = []
-            setattr(self._loop, _ENDINGS, endings)
-            Ending(self._loop, endings).enter(stack)
-        endings.append(then)
-        return True
+        ending = self.ending()
+        if ending is not None:
+            ending.programs.append(then)
+        return ending is not None
+
+    def ending(self) -> Ending | None:
+        """Return what runs at the end of this graph's run; None where LangGraph does not tell of it."""
+        # Kept on the loop, not in a table: what it ends refers to the loop, so a table would keep it alive.
+        found = cast("Ending | None", vars(self._loop).get(_ENDING))
+        if found is None:
+            stack: Any = getattr(self._loop, "stack", None)
+            if not isinstance(stack, ExitStack | AsyncExitStack):
+                return None
+            outer = [superstep.ending() for superstep in self.enclosing() if superstep.loop != self.loop]
+            found = Ending(self._loop, [ending for ending in outer if ending is not None])
+            setattr(self._loop, _ENDING, found)
+            found.enter(stack)
+        return found
 
     def until_stored(self) -> Program[None]:
         """Wait until the checkpoints of this superstep and the enclosing ones are stored.

@@ -14,7 +14,7 @@ from langchain_core.tools import BaseTool
 from langgraph.errors import GraphInterrupt
 
 from settlemark import Declaration, EffectClass, Settlement, UsageError
-from settlemark.agents import Asked, Call, Opened, OpenTurn, PlacedCall, open_turn, refuse_bad_options
+from settlemark.agents import Asked, Call, Opened, OpenTurn, PlacedCall, open_turn, refuse_bad_options, too_late
 from settlemark.hosting import Order, Park, Program, Turn, host_of
 from settlemark_langgraph._candidates.candidates import candidates_of, check_candidate
 from settlemark_langgraph._candidates.names import Candidate, label_of
@@ -136,6 +136,9 @@ class Opener:
         task = None if memory is None else memory.task(name, calls)
         position = within = None
         superstep = arrival.superstep
+        ending = None if superstep is None or memory is not None else superstep.ending()
+        if ending is not None and ending.cut is not None:
+            raise too_late(calls[0]["name"], ending.cut, name)
         if memory is None:
             position = ((yield from self._host.epoch_for(identity.superstep)), identity.ordinal)
             if not identity.resumable:
@@ -176,6 +179,8 @@ class Opener:
         )
         if memory is not None:
             memory.know(turn, task)
+        elif ending is not None:
+            ending.undoes(turn)
         placed: list[PlacedCall] = yield from turn.place_all([self._issued(call) for call in calls])
         for call, seat in zip(calls, placed, strict=True):
             if self.declarations.runs_an_agent(call["name"]):
