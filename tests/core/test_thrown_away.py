@@ -272,7 +272,7 @@ def throw_away(url, tmp_path, monkeypatch, world):
 
     def throw(play, after):
         here = url if url == "memory:" else f"sqlite:///{tmp_path}/{after}.db"
-        settlement = Settlement(here, retries=Retries(first=0, most=0), wait=5)
+        settlement = Settlement(here, retries=Retries(first=0, most=0), wait=0.2)
         host_of(settlement).driver.probing.on_doubt = None
         if (maintenance := host_of(settlement)._maintenance) is not None:
             maintenance.stop()  # it would go on with an abort beside who is thrown away, and between two looks
