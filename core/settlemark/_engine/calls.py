@@ -192,15 +192,28 @@ class Calls:
         elif effect.declaration.check is not None:
             yield from checked(attempt, effect)
         if effect.declaration.approve is not None or (earlier is not None and is_asked(earlier)):
-            effect.held = effect.held or attempt.must_hold(effect)
-            earlier = yield from self._gates.gate(attempt, txn, effect, earlier, let_through)
-            if seat is not None and seat.asks_in is not None and not (earlier or effect).held:
-                yield from self._take_turn(attempt, seat, seat.turn.before)  # others may still wait for a person
+            earlier = yield from self._approved(attempt, txn, effect, earlier, seat, let_through)
         if earlier is not None and earlier.held:
             if earlier.outcome is Outcome.SUSPENDED:  # it asked as it was to leave: it leaves when this settles
                 yield from self._hold_again(attempt, txn, earlier)
             return self._held_or_stopped(attempt, earlier, seat)
         return (yield from self._go_on(attempt, txn, earlier or effect, seat, let_through))
+
+    def _approved(
+        self,
+        attempt: Attempt,
+        txn: Txn,
+        effect: Effect,
+        earlier: Effect | None,
+        seat: Seat | None,
+        let_through: tuple[type[BaseException], ...],
+    ) -> Program[Effect | None]:
+        """Return what may act of a call that a person is asked about, when its turn has come."""
+        effect.held = effect.held or attempt.must_hold(effect)
+        earlier = yield from self._gates.gate(attempt, txn, effect, earlier, let_through)
+        if seat is not None and seat.asks_in is not None and not (earlier or effect).held:
+            yield from self._take_turn(attempt, seat, seat.turn.before)  # others may still wait for a person
+        return earlier
 
     def _refuse_another_tool(self, attempt: Attempt, txn: Txn, effect: Effect) -> Program[None]:
         """Return when a call that was put aside before it acted comes back with the tool it was planned with.
