@@ -144,6 +144,7 @@ class Jobs:
                         park=self._park,
                         may_touch=self._may_touch,
                         let_through=(ApprovalRequired, CallDeferred),
+                        asks_together=True,
                     )
                 )
             who = found.waiting.get(after)

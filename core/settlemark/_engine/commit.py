@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from functools import partial
 from typing import Literal
@@ -248,17 +248,23 @@ class Settling:
                 effect.outcome, effect.tag, effect.disposed = known.outcome, known.tag, known.disposed
         return [attempt.records.outcome(e, self._kernel.clock()) for e in found if e.outcome is Outcome.UNKNOWN]
 
-    def split_at(self, attempt: Attempt, gate: Effect, behind: list[Effect]) -> Program[None]:
-        """Commit, but for an effect that waits for an answer, and those behind it, which are dropped.
+    def split_at(self, attempt: Attempt, gates: list[Effect], behind: list[Effect]) -> Program[None]:
+        """Commit, but for effects that wait for an answer, and those behind them, which are dropped.
 
         Raises: as `commit`; nothing was split off then.
         """
         yield from self._orphans.take_back_orphans(attempt)
-        splinter = self._splitting.splinter_at(attempt, gate, behind)
-        yield from self._kernel.step(lambda protocol, _book: give_back(protocol, gate))  # while it is open
-        gate.calls = []
+        splinter = self._splitting.splinter_at(attempt, gates, behind)
+        yield from self._kernel.step(partial(_give_back, gates))  # while it is open
+        for gate in gates:
+            gate.calls = []
         attempt.splinters = [splinter]
         yield from self.commit(attempt)
+
+
+def _give_back(effects: Iterable[Effect], protocol: Protocol, _book: Book) -> None:
+    for effect in effects:
+        give_back(protocol, effect)
 
 
 def _tell_again(attempt: Attempt) -> None:

@@ -159,7 +159,7 @@ class Releases:
         gate.outcome = Outcome.SUSPENDED
         behind = [effect for effect in self.to_leave(attempt) if effect.outcome is Outcome.QUEUED]
         left = [effect for effect in attempt.in_order() if effect.held and effect.outcome is Outcome.CONFIRMED]
-        attempt.splinters = [self._splitting.splinter_at(attempt, gate, behind)]
+        attempt.splinters = [self._splitting.splinter_at(attempt, [gate], behind)]
         yield from self._kernel.step(partial(self._splitting.split_off, attempt, txn), durable=True)
         self._splitting.adopt_splinters(attempt)
         yield from self._finish(attempt, txn, left[-1:])

@@ -55,12 +55,13 @@ class Splitting:
         return Splinter(part, effects, moved)
 
     @staticmethod
-    def splinter_at(attempt: Attempt, gate: Effect, behind: list[Effect]) -> Splinter:
-        """Return what a transaction is split into at one effect that waits; what is behind it is called again there."""
-        part = attempt.part(f"{attempt.name}!{'.'.join(map(str, gate.path))}")
-        moved = replace(gate, key=part.key(gate.path, gate.call_id), calls=[])
-        part.records.prepare(moved)
-        return Splinter(part, [gate], [moved], behind)
+    def splinter_at(attempt: Attempt, gates: list[Effect], behind: list[Effect]) -> Splinter:
+        """Return what a transaction is split into at effects that wait; what is behind them is called again there."""
+        part = attempt.part(f"{attempt.name}!{'.'.join(map(str, gates[0].path))}")
+        moved = [replace(gate, key=part.key(gate.path, gate.call_id), calls=[]) for gate in gates]
+        for effect in moved:
+            part.records.prepare(effect)
+        return Splinter(part, gates, moved, behind)
 
     def decide_split(self, attempt: Attempt, txn: Txn, protocol: Protocol, book: Book) -> Blocked | None:
         """Decide about what stays, and begin what was split off, or return whom to wait for with nothing moved."""

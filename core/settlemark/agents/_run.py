@@ -52,6 +52,7 @@ class AgentRun:
         park: what becomes of a turn that waits for a person's yes: it is kept as it is, or split.
         may_touch: scopes that each transaction holds from its beginning.
         let_through: the framework's control flow: exceptions that put a turn aside, to be gone on with.
+        asks_together: the framework can show all questions of a turn at once, each under its call's id.
 
     Raises:
         UsageError: an option is none of those; nothing was begun.
@@ -83,6 +84,7 @@ class AgentRun:
         park: Park = "keep",
         may_touch: str | Sequence[str] = (),
         let_through: Control = (),
+        asks_together: bool = False,
     ) -> None:
         refuse_bad_options(settlement, settle=settle, order=order, park=park, run=run)
         self._host = host_of(settlement)
@@ -100,6 +102,7 @@ class AgentRun:
         self.park: Park = park
         self.may_touch = (may_touch,) if isinstance(may_touch, str) else tuple(may_touch)
         self.let_through = let_through
+        self.asks_together = asks_together
         self.doubts: list[Decision] = []
         self._earlier: Once[list[Decision]] = Once(self.name)
         self._begun = 0

@@ -292,31 +292,32 @@ class Settling:
 
     def _suspend(self) -> Program[None]:
         self.suspended = True
-        gate = self._gate_to_split_at() if self._park == "split" and self.undoes else None
-        if gate is None:
-            yield from self._driver.undoing.suspend(self.attempt)
+        gates = self._gates_to_split_at() if self._park == "split" and self.undoes else []
+        if gates:
+            yield from self._driver.settling.split_at(self.attempt, gates, self._behind(gates))
         else:
-            yield from self._driver.settling.split_at(self.attempt, gate, self._behind(gate))
+            yield from self._driver.undoing.suspend(self.attempt)
 
-    def _gate_to_split_at(self) -> Effect | None:
-        """Return the effect that a person was asked about, when the turn waits for nothing else and has more to it."""
+    def _gates_to_split_at(self) -> list[Effect]:
+        """Return the effects that a person was asked about, when the turn waits for nothing else and has more to it."""
         effects = self.attempt.in_order()
         paused = [e for e in effects if e.outcome is Outcome.SUSPENDED]
-        if len(paused) != 1 or not is_asked(paused[0]):
-            return None
-        holds = any(call.hold is not None for call in paused[0].calls)
-        return paused[0] if holds or any(e.executed or e.outcome is Outcome.QUEUED for e in effects) else None
+        if not all(map(is_asked, paused)):
+            return []
+        holds = any(call.hold is not None for gate in paused for call in gate.calls)
+        return paused if holds or any(e.executed or e.outcome is Outcome.QUEUED for e in effects) else []
 
-    def _behind(self, gate: Effect) -> list[Effect]:
-        """Return the held effects that are not to leave before one that waits for an answer."""
-        found = [gate]
+    def _behind(self, gates: Sequence[Effect]) -> list[Effect]:
+        """Return the held effects that are not to leave before those that wait for an answer."""
+        waiting, found = list(gates), list[Effect]()
         for effect in self.attempt.in_order():
-            if effect.path <= gate.path or effect.outcome is not Outcome.QUEUED:
+            if effect.path <= gates[0].path or effect.outcome is not Outcome.QUEUED:
                 continue
-            ours = (scope for other in found for scope in other.scopes)
+            ours = (scope for other in waiting if other.path < effect.path for scope in other.scopes)
             if self._turn.order in ("turn", "issued") or any(a.overlaps(b) for a in ours for b in effect.scopes):
+                waiting.append(effect)
                 found.append(effect)
-        return found[1:]
+        return found
 
 
 def _nothing_to_see() -> None:

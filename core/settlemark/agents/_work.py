@@ -44,6 +44,7 @@ class WorkHost(Protocol):
     park: Park
     may_touch: tuple[str, ...]
     let_through: Control
+    asks_together: bool
     doubts: list[Decision]
 
     @property
@@ -313,6 +314,8 @@ class Work:
             asked=Asked(tuple(call.call_id for call in plan.calls if call.call_id is not None), tuple(self._answered)),
         )
         placed: list[PlacedCall] = yield from turn.place_all([plan.calls[place] for place in rest])
+        for number, call in enumerate(placed) if run.asks_together else ():
+            call.ask_in(number)
         return Opened((turn,), {place: Placed(turn, call) for place, call in zip(rest, placed, strict=True)})
 
     def _scopes(self, call: Call) -> Sequence[Scope]:

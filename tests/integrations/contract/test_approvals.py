@@ -56,6 +56,18 @@ def test_with_other_arguments_the_call_happens_with_these(asked):
     assert played.texts == ["book Ada: number 1", "pay half: number 2", "mail ada: number 3"]
 
 
+def test_each_question_of_a_turn_is_put_once_and_what_is_approved_happens_in_order(driver, face, world):
+    person = Person({"pay": True})
+    script = turns([("book", "Ada"), ("pay", "hotel"), ("pay", "car"), ("mail", "ada")])
+    with Settlement("memory:", wait=20, approver=person) as settlement:
+        played = play(driver, desk(world), script, settlement, face=face)
+        assert (unaccounted(world, settlement), unfinished(settlement)) == ([], [])
+
+    assert sorted(given["what"] for _, given in person.asked) == ["car", "hotel"]
+    assert world.log == ["book Ada", "pay hotel", "pay car", "mail ada"]
+    assert played.texts == [f"{entry}: number {number}" for number, entry in enumerate(world.log, 1)]
+
+
 def test_with_stock_nobody_is_asked(driver, world, face):
     play(driver, desk(world), SCRIPT, None, face=face)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from pydantic_ai import (
@@ -408,20 +409,62 @@ async def test_with_order_issued_what_asks_in_its_own_body_behind_a_gated_one_as
     assert clean(world, settlement)
 
 
-async def test_a_second_question_of_one_turn_is_asked_when_the_first_is_answered_and_a_no_to_it_undoes_all(
-    world, settlement
-):
+SIX = turns([("book", "Ada"), ("pay", "a"), ("book", "Bo"), ("pay", "b"), ("mail", "ada"), ("pay", "c")])
+
+
+@pytest.mark.parametrize("park", ["keep", "split"])
+@pytest.mark.parametrize("where", ["here", "in a new process"])
+@pytest.mark.parametrize("way", [declared, required, by_a_toolset, by_its_arguments], ids=lambda way: way.__name__)
+async def test_all_questions_of_a_turn_are_asked_at_once_each_under_its_calls_id(world, tmp_path, way, where, park):
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    script = [
+        [replace(call, arguments={"what": f"hotel {call.id}"}) if call.tool == "pay" else call for call in SIX[0]]
+    ]
+    with Settlement(url, wait=600) as here, Settlement(url, wait=600) as there:
+        first = await clerk_with(way, world, here, script=script, park=park, run="trip").run("go")
+        assert [call.tool_call_id for call in first.output.approvals] == ["call-0-1", "call-0-3", "call-0-5"]
+        # What acts at once need not wait for what is held: it comes behind that which acts at once itself.
+        assert world.log == (["book Ada"] if way is by_a_toolset else ["book Ada", "book Bo"])
+
+        clerk = clerk_with(way, world, here if where == "here" else there, script=script, park=park, run="trip")
+        last = await again(clerk, first, answered(pay_1=True, pay_3=True, pay_5=True))
+
+        assert (last.output, [outcome for outcome, _ in answers(last)]) == ("done", ["success"] * 6)
+        assert sorted(world.log) == sorted(
+            ["book Ada", "book Bo", "mail ada", *(f"pay hotel call-0-{n}" for n in (1, 3, 5))]
+        )
+        assert [entry for entry in world.log if entry.startswith("pay")] == [f"pay hotel call-0-{n}" for n in (1, 3, 5)]
+        assert clean(world, here)
+
+
+@pytest.mark.parametrize("no", [1, 2])
+async def test_a_no_to_one_of_the_questions_of_a_turn_undoes_all(world, settlement, no):
     clerk = agent(turns([("book", "Ada"), ("pay", "a"), ("pay", "b")]), desk(world), capabilities=[Settled(settlement)])
 
     first = await clerk.run("go")
-    assert [call.tool_call_id for call in first.output.approvals] == ["call-0-1"]
-    second = await again(clerk, first, answered(pay_1=True))
-    assert [call.tool_call_id for call in second.output.approvals] == ["call-0-2"]
-    last = await again(clerk, second, answered(pay_2=False))
+    assert [call.tool_call_id for call in first.output.approvals] == ["call-0-1", "call-0-2"]
+    last = await again(clerk, first, answered(pay_1=no != 1, pay_2=no != 2))
 
     assert world.log == ["book Ada", "cancel Ada"]
     assert last.output == "done"
-    assert [outcome for outcome, _ in answers(last)] == ["failed", "failed", "denied"]
+    assert [outcome for outcome, _ in answers(last)] == [
+        "failed",
+        *(["denied", "failed"] if no == 1 else ["failed", "denied"]),
+    ]
+    assert clean(world, settlement)
+
+
+@pytest.mark.parametrize("first_answer", [1, 2])
+async def test_one_of_two_questions_may_be_answered_elsewhere_and_is_used_once(world, settlement, first_answer):
+    clerk = agent(turns([("pay", "a"), ("pay", "b")]), desk(world), capabilities=[Settled(settlement, run="trip")])
+    first = await clerk.run("go")
+    questions = settlement.approvals()
+    assert [question.arguments for question in questions] == [{"what": "a"}, {"what": "b"}]
+    await settlement.aapprove(questions[first_answer - 1].key, by="ada", arguments={"what": "half"})
+
+    await again(clerk, first, answered(pay_0=True, pay_1=True))
+
+    assert world.log == (["pay half", "pay b"] if first_answer == 1 else ["pay a", "pay half"])
     assert clean(world, settlement)
 
 
