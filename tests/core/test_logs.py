@@ -7,15 +7,19 @@ import contextlib
 import io
 import json
 import logging
+import sqlite3
+import threading
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.rooms.sql import wire
 
 import settlemark
-from settlemark import Settlement, effect, json_logs
+from settlemark import Scope, Settlement, effect, json_logs
 from settlemark._observe.logs import JsonLines, about
+from settlemark.hosting import host_of
 
 CORE = Path(settlemark.__file__).parent
 METHODS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
@@ -131,3 +135,21 @@ def test_whatever_is_said_is_one_line_of_json_in_which_the_sentence_stays(messag
     assert found["level"] == "info"
     assert found["message"] == message.replace("%", "%%")
     assert data.keys() <= found.keys()
+
+
+def test_a_line_about_a_store_that_refuses_names_its_ledger_and_its_namespace(tmp_path, printed, monkeypatch):
+    refused = threading.Event()
+
+    def refuse(moment, text):
+        if text == "COMMIT" and moment != "after" and not refused.is_set():
+            refused.set()
+            raise sqlite3.OperationalError("disk I/O error")
+
+    url = f"sqlite:///{tmp_path / 'trip.db'}"
+    with Settlement(url, namespace="team") as settlement:
+        host_of(settlement)._maintenance.stop()
+        monkeypatch.setattr(wire, "watchers", [refuse])
+        host_of(settlement).ledger.later(lambda protocol, _book: protocol.advance(Scope.parse("room:/Ada"), 0))
+        assert refused.wait(60)
+    told = next(line for line in printed() if line["message"].startswith("what was to be recorded is not yet"))
+    assert (told["ledger"], told["namespace"]) == (url, "team")
