@@ -541,6 +541,18 @@ def test_a_caller_takes_in_its_own_thread_what_others_have_queued_before_it(comm
     assert commits._batches.leaders == [second]
 
 
+def test_a_caller_that_is_interrupted_when_it_was_to_lead_leaves_the_others_steps_to_the_thread(commits, monkeypatch):
+    def interrupted(_answer):
+        raise KeyboardInterrupt
+
+    mine, theirs = (commits.submit(nothing, durable=False) for _ in range(2))
+    commits.queue.woken = False
+    monkeypatch.setattr(commits, "lead", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        mine.lead()
+    assert (commits.queue.woken, mine.done, theirs.done) == (True, True, False)
+
+
 def test_a_step_that_is_given_up_before_it_is_begun_is_withdrawn(commits):
     answer = commits.submit(nothing, durable=False)
     answer.give_up()
