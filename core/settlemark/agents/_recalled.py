@@ -8,7 +8,7 @@ an overlapping scope, other arguments) is refused once, with what was done: it m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -26,11 +26,12 @@ from settlemark._model.effect_class import Outcome
 from settlemark._model.scope import Scope
 from settlemark._protocol.holdings import Txn
 from settlemark._protocol.protocol import Protocol
-from settlemark._protocol.states import State
+from settlemark._protocol.states import FINISHED, State
 from settlemark._report.approval_rejected_on_replay import refuse_recorded_rejection
 from settlemark.agents._call import Call, unset
+from settlemark.agents._since_answered import since
 from settlemark.agents._words import DoneBefore
-from settlemark.ledger._contract import Book, RecordedEffect, RecordedTransaction
+from settlemark.ledger._contract import Book, EffectRow, RecordedEffect, RecordedTransaction
 from settlemark.ledger._payloads.payloads import Packer
 
 _STANDS = (Outcome.CONFIRMED, Outcome.UNKNOWN, Outcome.QUEUED)
@@ -127,11 +128,26 @@ class Recalled:
         decisions: what stands, the oldest first.
         left: turns that nobody has ended.
         names: of all transactions that were looked at.
+        untrue: what is told in place of the answers to calls that did not stand, with the calls' records.
     """
 
     decisions: list[Decision] = field(default_factory=list[Decision])
     left: list[Left] = field(default_factory=list[Left])
     names: set[str] = field(default_factory=set[str])
+    untrue: list[tuple[EffectRow, Callable[[str], bool], str]] = field(
+        default_factory=list[tuple[EffectRow, Callable[[str], bool], str]]
+    )
+
+    def undone_of(self, answered: Mapping[int, Call]) -> dict[int, str]:
+        """Return what is told of these calls, whose answers their model was given before they were undone, by place."""
+        stands = {decision.call_id for decision in self.decisions}
+        return {
+            place: told
+            for place, call in answered.items()
+            for row, same, told in self.untrue
+            if call.call_id and (call.call_id, call.tool) == (row.call_id, row.tool) and call.call_id not in stands
+            if same(json_text.encode(dict(call.arguments)))
+        }
 
     def claim(
         self, calls: Sequence[tuple[Call, Sequence[Scope]]], *, once: bool = False
@@ -238,6 +254,10 @@ def recall(
             # What is in doubt is nobody's to do again, although the model was told that it is.
             if stands(effect) and (effect.outcome is Outcome.UNKNOWN or effect.row.call_id not in answered)
         )
+        for effect in recorded.effects if recorded.state in FINISHED else ():
+            told = since(effect, recorded).told
+            if told is not None and effect.row.call_id not in answered:
+                recalled.untrue.append((effect.row, _same(payloads, effect), told))
     return recalled
 
 

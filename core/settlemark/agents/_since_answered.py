@@ -53,13 +53,14 @@ def since_answered(settlement: Settlement, keys: Collection[str]) -> dict[str, S
             recorded = book.find(key)
             if recorded is not None and recorded.state in FINISHED:
                 effect = next(effect for effect in recorded.effects if effect.row.key == key)
-                found[key] = _since(effect, recorded)
+                found[key] = since(effect, recorded)
         return found
 
     return host_of(settlement).ledger.read(look)
 
 
-def _since(effect: RecordedEffect, recorded: RecordedTransaction) -> Since:
+def since(effect: RecordedEffect, recorded: RecordedTransaction) -> Since:
+    """Return what became of a call since it was answered, by the record of its transaction, which has ended."""
     row = effect.row
     because = recorded.cause or recorded.reason or "its transaction was undone"
     if recorded.state is State.COMMITTED and not row.held and effect.outcome in (Outcome.INTENDED, Outcome.UNKNOWN):
@@ -82,4 +83,4 @@ def _since(effect: RecordedEffect, recorded: RecordedTransaction) -> Since:
     return Since(row.tool, told)
 
 
-__all__ = ["Since", "since_answered"]
+__all__ = ["Since", "since", "since_answered"]

@@ -34,12 +34,14 @@ class Plan:
         known: of those that were decided before, what is on record, or why they are refused.
         name: the transaction's, or None when nothing in it acts.
         order: one that it keeps with other turns.
+        untrue: what is told, by place, in place of answers that the model has of it from before it was undone.
     """
 
     calls: list[Call]
     known: dict[int, Decision | SettlemarkError]
     name: str | None
     order: Turn | None
+    untrue: dict[int, str]
 
 
 class TurnHost(Watch, Protocol):
@@ -102,6 +104,11 @@ class AgentTurn:
         self._told: dict[int, str] = {}
         self._rewritten: dict[int, Call] = {}
         self._early = False
+
+    @property
+    def answered(self) -> dict[int, Call]:
+        """The calls that will not come, by place: those whose answers the model has, among others."""
+        return {place: self.calls[place] for place in self._attendance.absent}
 
     def as_run(self, place: int) -> Call:
         """Return a call as it will run: something of the framework's may have rewritten what the model issued."""
@@ -321,7 +328,9 @@ class AgentTurn:
 
     def corrections(self) -> dict[int, str]:
         """Return what a model is to be told of calls whose answers are not true any more, each once, by place."""
-        found: dict[int, str] = {}
+        untrue = {} if self._plan is None else self._plan.untrue
+        found = {place: text for place, text in untrue.items() if place not in self._told}
+        self._told.update(found)
         for place, (turn, call) in self._placed():
             told = None if place in self._told else turn.correction(call)
             if told is not None:

@@ -52,6 +52,13 @@ def too_late(tool: str, cut: BaseException, transaction: str | None) -> Refused:
     )
 
 
+def undone_before(tool: str, *told: str) -> Refused:
+    """Return what is told to a call that comes when its turn was undone, and others of it answered, long before."""
+    return Refused(
+        f"{tool} was not run: its turn was undone before ({'; '.join(told)}); decide again", transaction=None
+    )
+
+
 def not_taken(tool: str, arguments: Mapping[str, Any], *wrong: str) -> UsageError:
     """Return the error for a person's arguments that a tool does not take, with what is wrong about them.
 
@@ -92,4 +99,4 @@ def became(
     return f"never left: {tool} was held, and dropped because {because}" if held else None
 
 
-__all__ = ["TOLD", "DoneBefore", "Undone", "became", "not_taken", "too_late", "words"]
+__all__ = ["TOLD", "DoneBefore", "Undone", "became", "not_taken", "too_late", "undone_before", "words"]

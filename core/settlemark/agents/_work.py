@@ -25,6 +25,7 @@ from settlemark.agents._recalled import Decision, Left, Recalled, ask_again, rec
 from settlemark.agents._settling import Control
 from settlemark.agents._shared import Succession
 from settlemark.agents._turn import AgentTurn, Plan
+from settlemark.agents._words import undone_before
 
 _LEAST_SECONDS = 0.001
 """For a turn that opens as its framework gives it up: then it is undone."""
@@ -231,6 +232,7 @@ class Work:
         acting = [place for place, call in enumerate(calls) if call.acts]
         known: dict[int, Decision | SettlemarkError] = {}
         recalled: Recalled = yield from self._recollect()
+        untrue = recalled.undone_of(turn.answered)
         name: str | None = None
         if acting:
             name = yield from self._gone_on_with(recalled, [calls[place] for place in acting])
@@ -246,10 +248,12 @@ class Work:
                 recalled.decisions.extend(doubt for doubt in self.run.doubts if doubt.key not in keys)
                 found = recalled.claim([(calls[place], self._scopes(calls[place])) for place in acting], once=turn.once)
             known = {place: one for place, one in zip(acting, found, strict=True) if one is not None}
+            for place in acting if untrue else ():
+                known.setdefault(place, undone_before(calls[place].tool, *untrue.values()))
             if any(place not in known or isinstance(known[place], SettlemarkError) for place in acting):
                 name = None if self._shared is not None else (yield from self._named())
         yield from self._make_room(recalled, [call for n, call in enumerate(calls) if n not in known])
-        return Plan(calls, known, name, self._common() if turn.alone else None)
+        return Plan(calls, known, name, self._common() if turn.alone else None, untrue)
 
     def _until_equal_ones_ended(self, recalled: Recalled, turn: AgentTurn) -> Program[None]:
         """Wait until equal acts that came before have settled, and note what stands of all that have."""

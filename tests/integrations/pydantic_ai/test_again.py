@@ -9,11 +9,13 @@ import signal
 import sys
 
 import pytest
+from pydantic_ai import DeferredToolResults
 from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelRequest
 from tests.integrations.contract.driver import ScriptedCall
 from tests.integrations.contract.world import desk, turns, unaccounted, unfinished
 from tests.integrations.pydantic_ai.world import agent, answers, texts
 
+from settlemark import Settlement
 from settlemark.testing import can_fork
 from settlemark_pydantic_ai import Settled, SettledToolset
 
@@ -218,3 +220,31 @@ async def test_jobs_at_the_same_time_keep_apart(world, settlement):
     assert world.standing() == {"book Ada": 5, "mail ada": 5}
     assert all(outcome == "success" for result in results for outcome, _ in answers(result))
     assert (unaccounted(world, settlement), unfinished(settlement)) == ([], [])
+
+
+@pytest.mark.parametrize("later", [False, True], ids=["no again", "yes"])
+@pytest.mark.parametrize("where", ["here", "in a new process"])
+async def test_who_brings_an_answer_when_a_no_has_undone_the_turn_is_told_so_of_each_call_and_nothing_acts(
+    world, tmp_path, later, where
+):
+    """The messages of the question still say that its turn had succeeded so far."""
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    script = turns([("book", "Ada"), ("pay", "hotel"), ("mail", "ada")])
+    with Settlement(url, wait=600) as here, Settlement(url, wait=600) as there:
+
+        async def answer(settlement, question, yes):
+            clerk = agent(script, desk(world), capabilities=[Settled(settlement, run="trip")])
+            given = DeferredToolResults(approvals={"call-0-1": yes})
+            return await clerk.run(message_history=question.all_messages(), deferred_tool_results=given)
+
+        question = await agent(script, desk(world), capabilities=[Settled(here, run="trip")]).run("go")
+        no = answers(await answer(here, question, False))
+        before = list(world.log)
+        again = answers(await answer(here if where == "here" else there, question, later))
+
+        assert before == world.log == ["book Ada", "cancel Ada"]
+        assert [outcome for outcome, _ in no] == ["failed", "denied", "failed"]
+        assert [outcome for outcome, _ in again] == ["failed", "failed" if later else "denied", "failed"]
+        assert again[0][1].startswith("undone: book had succeeded, and was undone because pay failed")
+        assert unaccounted(world, here) == []
+        assert unfinished(here) == []
