@@ -21,7 +21,7 @@ from settlemark.agents import Declarations, Opened
 from settlemark.hosting import OfSettlement, Program, kind_of
 from settlemark_langgraph._calls.one_call import asettle, settle
 from settlemark_langgraph._calls.settled_tool import SettledTool
-from settlemark_langgraph._messages.messages import messages_in, plain, unpack
+from settlemark_langgraph._messages.messages import content_of, messages_in
 from settlemark_langgraph._supersteps.superstep import Superstep
 from settlemark_langgraph._tools.arguments import models_part
 from settlemark_langgraph._tools.declarations import Declared
@@ -173,7 +173,7 @@ class Alone:
 def _answer(answer: Any, made: _Given) -> Any:
     if made.is_call or not isinstance(answer, ToolMessage):
         return answer
-    return unpack(plain(answer.model_copy(update={"response_metadata": {}})))
+    return content_of(answer)
 
 
 def _runtime(config: RunnableConfig, superstep: Superstep | None) -> _Runtime:

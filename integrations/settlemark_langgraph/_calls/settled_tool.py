@@ -67,6 +67,7 @@ class SettledTool:
         self._may_wait = seated.may_wait
         self._declaration = seated.declares(tool)
         seated.queued = None
+        seated.pair = tool.response_format == "content_and_artifact"
 
     @property  # type: ignore[misc] # it is only read
     def __class__(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride] - it is only read
@@ -204,7 +205,7 @@ class SettledTool:
             given=given,
             because=seated.because,
             pack=plain,
-            unpack=partial(answer_from, call=seated.call),
+            unpack=partial(answer_from, call=seated.call, pair=seated.pair),
             ask=ask,
             remake=remake,
             may_wait=may_wait,
@@ -232,7 +233,7 @@ class SettledTool:
         if isinstance(result, Queued):
             seated.queued = seated.effect
             return told(seated.call, str(result), status="success")
-        return answer_of(result, seated.call)
+        return answer_of(result, seated.call, pair=seated.pair)
 
 
 class SettledRequest(ToolCallRequest):

@@ -21,6 +21,9 @@ from langchain_core.messages import (
 )
 from langgraph.types import Command, Send
 
+from settlemark.hosting import answer_in, with_answer
+
+_PARTS = 2
 _COMMAND = ("graph", "update", "resume", "goto")
 
 
@@ -35,26 +38,57 @@ def answered_in(messages: Any) -> tuple[str, ...]:
 
 
 def plain(answer: Any) -> Any:
-    """Return what the tool itself returned, for its undo and for the ledger, from the answer made of it.
+    """Return what the ledger keeps of an answer: what the tool itself returned, which its handlers get, and the rest.
 
-    LangChain turns a tool's result into a message's text; what it made of plain data is read back.
-    Anything richer (a command, an artifact) is packed whole.
+    LangChain turns a tool's result into a message's text; what it made of plain data is read back. Beside the result of
+    anything richer (a command, an artifact) stands the answer whole.
 
     >>> plain(ToolMessage('{"id": "R7"}', tool_call_id="1")), plain(ToolMessage("done", tool_call_id="1"))
     ({'id': 'R7'}, 'done')
+    >>> from settlemark.hosting import own_of
+    >>> own_of(plain(ToolMessage("done", artifact={"id": "R7"}, tool_call_id="1")))
+    ['done', {'id': 'R7'}]
+    >>> own_of(plain(Command(goto="clerk", update={"room": "Ada"})))
+    {'update': {'room': 'Ada'}, 'goto': 'clerk'}
     """
-    if not isinstance(answer, ToolMessage) or not isinstance(answer.content, str):
+    if not _is_answer(answer):
         return pack(answer)
-    rich = (
+    if isinstance(answer, ToolMessage) and isinstance(answer.content, str) and not _is_rich(answer):
+        return _content(answer)
+    return with_answer(_own(answer), pack(answer))
+
+
+def _is_rich(answer: ToolMessage) -> bool:
+    return bool(
         answer.artifact is not None
         or answer.additional_kwargs
         or answer.response_metadata
         or answer.id is not None
         or answer.status != "success"
     )
-    if rich:
-        return pack(answer)
-    text = answer.content
+
+
+def _own(answer: Any) -> Any:
+    """Return what a tool returned, as JSON: of an artifact's message both its parts, of a command its fields."""
+    if isinstance(answer, BaseMessage):
+        content, artifact = _content(answer), getattr(answer, "artifact", None)
+        return content if artifact is None else [content, pack(artifact)]
+    if isinstance(answer, Send):
+        return {"node": answer.node, "arg": _own(answer.arg)}
+    if isinstance(answer, Command):
+        return {name: _own(value) for name, value in _fields(answer).items()}
+    if isinstance(answer, list | tuple):
+        return [_own(item) for item in answer]
+    if isinstance(answer, Mapping) and all(isinstance(key, str) for key in answer):
+        return {key: _own(item) for key, item in answer.items()}
+    return pack(answer)
+
+
+def _content(message: BaseMessage) -> Any:
+    """Return what a message's text was made of, as far as that can be told; else its content as it is."""
+    text: Any = message.content
+    if not isinstance(text, str):
+        return pack(text)
     with suppress(ValueError):
         found = json.loads(text)
         if not isinstance(found, str) and json.dumps(found, ensure_ascii=False) == text:
@@ -62,27 +96,38 @@ def plain(answer: Any) -> Any:
     return text
 
 
-def answer_from(result: Any, call: ToolCall) -> Any:
+def answer_from(result: Any, call: ToolCall, *, pair: bool = False) -> Any:
     """Return the answer that `plain` was given, or that LangChain would make of this result.
 
+    `pair` says that the tool returns a content and an artifact.
+
     >>> call = ToolCall(name="book", args={}, id="1", type="tool_call")
-    >>> answer_from({"id": "R7"}, call).content
-    '{"id": "R7"}'
+    >>> answer_from({"id": "R7"}, call).content, answer_from(["done", {"id": "R7"}], call, pair=True).artifact
+    ('{"id": "R7"}', {'id': 'R7'})
     """
-    found = unpack(result)
+    whole = answer_in(result)
+    found = unpack(result if whole is None else whole)
     if _is_answer(found):
         return found
+    artifact = None
+    if pair and isinstance(found, list | tuple) and len(found) == _PARTS:
+        found, artifact = found
     text = found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
-    return ToolMessage(text, name=call["name"], tool_call_id=call["id"])
+    return ToolMessage(text, artifact=artifact, name=call["name"], tool_call_id=call["id"])
 
 
-def answer_of(result: Any, call: ToolCall) -> Any:
+def answer_of(result: Any, call: ToolCall, *, pair: bool = False) -> Any:
     """Return a tool's answer; what a release handler returned in the tool's place is made one first.
 
     >>> answer_of(0.5, ToolCall(name="book", args={}, id="1", type="tool_call")).content
     '0.5'
     """
-    return result if _is_answer(result) else answer_from(pack(result), call)
+    return result if _is_answer(result) else answer_from(pack(result), call, pair=pair)
+
+
+def content_of(answer: ToolMessage) -> Any:
+    """Return what a tool that is called with its arguments alone returns: LangChain gives no artifact then."""
+    return unpack(_content(answer))
 
 
 def _is_answer(value: Any) -> bool:
@@ -113,9 +158,13 @@ def _pack_object(value: BaseMessage | Send | Command[Any]) -> dict[str, Any]:
         return {"$message": pack(message_to_dict(value))}
     if isinstance(value, Send):
         return {"$send": [value.node, pack(value.arg)]}
-    fields = {name: getattr(value, name) for name in _COMMAND}
-    given = {name: pack(field) for name, field in fields.items() if not (field is None or isinstance(field, tuple))}
-    return {"$command": given}
+    return {"$command": {name: pack(field) for name, field in _fields(value).items()}}
+
+
+def _fields(command: Command[Any]) -> dict[str, Any]:
+    """Return what a command was given."""
+    fields = {name: getattr(command, name) for name in _COMMAND}
+    return {name: field for name, field in fields.items() if not (field is None or isinstance(field, tuple))}
 
 
 def unpack(value: Any) -> Any:

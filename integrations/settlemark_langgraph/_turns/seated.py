@@ -89,6 +89,7 @@ class SeatedCall:
         cut: the call's run of the node was cut short.
         turnstile: entered to run the tool, where not all tools may work at once.
         came: nothing else answered in its tool's place.
+        pair: its tool returns a content and an artifact.
     """
 
     def __init__(
@@ -111,6 +112,7 @@ class SeatedCall:
         self.control: GraphBubbleUp | None = None
         self.config: RunnableConfig = {}
         self.asks = False
+        self.pair = False
 
     def attach(self, runtime: Any) -> None:
         """Let `of` find the seat by its runtime, not by a context variable: a wrapper may use another thread.

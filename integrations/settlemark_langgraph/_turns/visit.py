@@ -127,7 +127,7 @@ class Visit:
             return told(call, words(error))
         if not turn.is_final:
             return self._for_all(seated) if sends_to_parent(seated.answer) else seated.marked()
-        return self._for_all(seated) if seated.queued is None else answer_of(found, call)
+        return self._for_all(seated) if seated.queued is None else answer_of(found, call, pair=seated.pair)
 
     def _for_all(self, seated: SeatedCall) -> Any:
         """Return a call's answer; of commands that send tasks to the parent graph, one that sends those of all calls.
