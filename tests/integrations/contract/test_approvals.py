@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 from tests.integrations.contract.driver import Person
-from tests.integrations.contract.world import World, desk, play, turns, unaccounted, unfinished
+from tests.integrations.contract.world import PATIENCE, World, desk, play, together, turns, unaccounted, unfinished
 
 from settlemark import Settlement
 from settlemark.hosting import approve, edit, reject
@@ -66,6 +68,37 @@ def test_each_question_of_a_turn_is_put_once_and_what_is_approved_happens_in_ord
     assert sorted(given["what"] for _, given in person.asked) == ["car", "hotel"]
     assert world.log == ["book Ada", "pay hotel", "pay car", "mail ada"]
     assert played.texts == [f"{entry}: number {number}" for number, entry in enumerate(world.log, 1)]
+
+
+def test_while_a_person_thinks_who_needs_nothing_of_what_waits_does_not_wait(driver, face):
+    """What is undeclared, too: nobody knows what it acts on, but it is its own job's."""
+    world, asked, done = World(), threading.Event(), threading.Event()
+
+    class Thinking(Person):
+        def answer(self, tool, arguments):
+            asked.set()
+            assert done.wait(PATIENCE)
+            return super().answer(tool, arguments)
+
+    def free(what: str) -> str:
+        """Do what nobody has declared."""
+        world.act(f"free {what}")
+        return what
+
+    def other():
+        assert asked.wait(PATIENCE)
+        script = turns([("free", "y"), ("book", "Bo")], [("mail", "bo")])
+        try:
+            assert play(driver, [*desk(world), free], script, settlement, face=face, run="run-2").error is None
+            assert world.log[-3:] == ["free y", "book Bo", "mail bo"]
+        finally:
+            done.set()
+
+    with Settlement("memory:", wait=PATIENCE, approver=Thinking({"pay": True})) as settlement:
+        script = turns([("free", "x"), ("book", "Ada"), ("pay", "hotel")])
+        together(lambda: play(driver, [*desk(world), free], script, settlement, face=face), other)
+        assert unfinished(settlement) == []
+    assert world.log[-1] == "pay hotel"
 
 
 def test_with_stock_nobody_is_asked(driver, world, face):
