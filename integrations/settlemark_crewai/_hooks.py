@@ -6,13 +6,14 @@ import hashlib
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, cast
 
 from crewai import Task
 from crewai.agents.agent_builder.base_agent import BaseAgent
 from crewai.agents.agent_executor import AgentExecutor
 from crewai.hooks import InterceptionPoint
-from crewai.hooks.dispatch import HookAborted, get_global_hook_list
+from crewai.hooks.dispatch import get_global_hook_list
 from crewai.hooks.tool_hooks import ToolCallHookContext
 from crewai.tools import BaseTool
 from crewai.tools.tool_failure import ToolFailurePolicy, resolve_tool_failure_policy
@@ -20,16 +21,13 @@ from crewai.tools.tool_failure import ToolFailurePolicy, resolve_tool_failure_po
 from settlemark.agents import AgentRun, Work
 from settlemark_crewai._claim import Claim, claimed
 from settlemark_crewai._job import Job
-from settlemark_crewai._session import Session, alone
+from settlemark_crewai._session import Executor, Session, alone
 from settlemark_crewai._side_data import Beside
+from settlemark_crewai._steps import stepping, wrap_steps
 from settlemark_crewai._tools import Mark, mark_of
 
 _HEAD_START_SECONDS = 0.2
 """How long before the first request to a model CrewAI may have begun to count an agent's `max_execution_time`."""
-
-
-class _GivenUp(HookAborted, TimeoutError):
-    """An agent's time is over: `HookAborted` leaves the agent, and CrewAI takes a `TimeoutError` for its own."""
 
 
 @dataclass(slots=True, eq=False)
@@ -57,7 +55,7 @@ class Part:
         """The work of the task itself."""
         return self.run.work(self.name)
 
-    def begin(self, executor: AgentExecutor) -> Work:
+    def begin(self, executor: Executor) -> Work:
         """Return the work of an agent that begins, or begins again, to do something for this task."""
         if executor.task is self.task:
             self.begun += 1
@@ -82,6 +80,7 @@ _runs: Beside[tuple[int, AgentRun]] = Beside()  # of executors, without an id of
 
 def ensure_hooks() -> None:
     """Register our hooks with CrewAI, before any other that could keep a call from them."""
+    wrap_steps(partial(_begun_session, serial=True))
     for point, hook in _HOOKS.items():
         hooks = get_global_hook_list(point)
         if hook not in hooks:
@@ -110,13 +109,20 @@ def _before_model(context: Any) -> None:
     if session is None or not session.goes_on(executor):
         session = _session_of(executor)
     if session is not None:
-        if session.is_given_up:
-            raise _GivenUp("the agent's max_execution_time is over, and what was open by then is undone")
+        session.refuse_given_up()
         session.tell(executor)
 
 
 def _session_of(executor: AgentExecutor) -> Session | None:
     """Return the session of an invocation that begins, or None: nothing of it is settled."""
+    session = _begun_session(executor)
+    if session is not None:
+        for thing in (executor, *executor.tools):
+            _sessions.put(thing, session)
+    return session
+
+
+def _begun_session(executor: Executor, *, serial: bool = False) -> Session | None:
     here = part.get()
     own = [mark.job for mark in map(mark_of, executor.original_tools) if mark is not None and mark.job is not None]
     if here is None and not own:
@@ -125,13 +131,10 @@ def _session_of(executor: AgentExecutor) -> Session | None:
     work = here.begin(executor) if here is not None else _work_of(executor, job)
     limit = None if executor.agent is None else getattr(executor.agent, "max_execution_time", None)
     work.limit(None if limit is None else limit - min(_HEAD_START_SECONDS, limit / 10))
-    session = Session(executor, work, job)
-    for thing in (executor, *executor.tools):
-        _sessions.put(thing, session)
-    return session
+    return Session(executor, work, job, serial=serial)
 
 
-def _work_of(executor: AgentExecutor, job: Job) -> Work:
+def _work_of(executor: Executor, job: Job) -> Work:
     """Return the work of an agent whose tools are settled, and whose crew is not."""
     role, task = executor.agent.role if executor.agent else "", executor.task
     if job.run is not None:
@@ -148,7 +151,7 @@ def _work_of(executor: AgentExecutor, job: Job) -> Work:
     return work
 
 
-def _request(executor: AgentExecutor) -> str:
+def _request(executor: Executor) -> str:
     """Return a key that tells one request to an agent from another."""
     messages = cast("list[dict[str, Any]]", executor.messages)
     said = [str(message.get("content")) for message in messages if message.get("role") != "system"]
@@ -157,7 +160,7 @@ def _request(executor: AgentExecutor) -> str:
 
 def _before_call(context: ToolCallHookContext) -> None:
     claimed.set(None)
-    session = _sessions.get(context.tool)
+    session = stepping.get() or _sessions.get(context.tool)
     claim = None if session is None else session.claim(context.tool_name, context.tool_input)
     if claim is not None:
         policy = resolve_tool_failure_policy(
@@ -166,7 +169,6 @@ def _before_call(context: ToolCallHookContext) -> None:
         claim.raises = policy is ToolFailurePolicy.RAISE
         claimed.set(claim)
         return
-    # Planned steps are done outside of their executor's turns.
     tool: BaseTool | None = getattr(context.tool, "_original_tool", None)
     mark = None if tool is None else mark_of(tool)
     if tool is not None and mark is not None:

@@ -17,15 +17,16 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
-from crewai.agents.agent_executor import AgentExecutor
 from crewai.agents.parser import AgentAction
+from crewai.hooks.dispatch import HookAborted
 from crewai.tools import BaseTool
 from crewai.utilities.string_utils import sanitize_tool_name
 
 from settlemark import Declaration, EffectClass
 from settlemark.agents import AgentTurn, Call, Work, keep_answered
+from settlemark.hosting import Program
 from settlemark_crewai._claim import Claim, call_of
 from settlemark_crewai._delegating import delegates, delegation
 from settlemark_crewai._job import Job
@@ -92,11 +93,57 @@ class Answer:
                 told[issued.call_id]["content"] = text
 
 
-class Session:
-    """One invocation of an agent's executor."""
+class GivenUp(HookAborted, TimeoutError):
+    """An agent's time is over: `HookAborted` leaves the agent, and CrewAI takes a `TimeoutError` for its own."""
 
-    def __init__(self, executor: AgentExecutor, work: Work, job: Job) -> None:
+
+class Executor(Protocol):
+    """What is to be seen of what carries out an agent's work: CrewAI's executor, or the steps of a plan."""
+
+    @property
+    def agent(self) -> Any:
+        """The agent, or None."""
+        ...
+
+    @property
+    def task(self) -> Any:
+        """Its task, or None."""
+        ...
+
+    @property
+    def original_tools(self) -> list[BaseTool]:
+        """Its tools."""
+        ...
+
+    @property
+    def iterations(self) -> int:
+        """How often its model was asked."""
+        ...
+
+    @property
+    def state(self) -> Any:
+        """Has the model's last answer where that writes its calls down."""
+        ...
+
+    @property
+    def messages(self) -> list[Any]:
+        """What is said to its model next, and what it has answered."""
+        ...
+
+
+class Session:
+    """One invocation of an agent's executor, or the steps of one of its plans (`serial`).
+
+    Args:
+        executor: shows the model's answers.
+        work: has their turns.
+        job: of that work.
+        serial: CrewAI runs the calls of an answer one after the other.
+    """
+
+    def __init__(self, executor: Executor, work: Work, job: Job, *, serial: bool = False) -> None:
         self._executor = weakref.ref(executor)
+        self._serial = serial
         self._work = work
         self._job = job
         self._tools = {sanitize_tool_name(tool.name): tool for tool in executor.original_tools}
@@ -121,16 +168,30 @@ class Session:
 
     # ---- before a request to the model
 
-    @property
-    def is_given_up(self) -> bool:
-        """Whether its agent's time is over."""
-        return self._work.is_given_up
+    def refuse_given_up(self) -> None:
+        """Return when its agent's time is not over.
 
-    def goes_on(self, executor: AgentExecutor) -> bool:
+        Raises:
+            GivenUp: it is.
+        """
+        if self._work.is_given_up:
+            raise GivenUp("the agent's max_execution_time is over, and what was open by then is undone")
+
+    def goes_on(self, executor: Executor) -> bool:
         """Whether this request is of the same invocation as the last one: its messages are still there."""
         return executor.iterations > 0 or any(message is self._anchor for message in executor.messages)
 
-    def tell(self, executor: AgentExecutor) -> None:
+    def finish(self) -> Program[None]:
+        """Settle the last answer's turn: CrewAI runs no more calls of it."""
+        if self._answer is not None and self._answer.turn is not None:
+            yield from self._answer.turn.finish()
+
+    def abandon(self, error: BaseException) -> Program[None]:
+        """End the last answer's turn, which was cut short."""
+        if self._answer is not None and self._answer.turn is not None:
+            yield from self._answer.turn.abandon(error)
+
+    def tell(self, executor: Executor) -> None:
         """Correct what the model was told of its calls and has changed since, and remember the position."""
         keep_answered(self._job.settlement, _answered_in(executor.messages))
         if self._answer is not None:
@@ -167,7 +228,7 @@ class Session:
         )
         return issued.claim
 
-    def _answer_of(self, executor: AgentExecutor, name: str, arguments: Mapping[str, Any]) -> Answer | None:
+    def _answer_of(self, executor: Executor, name: str, arguments: Mapping[str, Any]) -> Answer | None:
         """Return the model's answer with a call, or None: the executor shows none."""
         source, calls = _last_answer(executor, name, arguments)
         if source is None:
@@ -176,7 +237,7 @@ class Session:
             self._answer = self._opened(executor, source, calls)
         return self._answer
 
-    def _opened(self, executor: AgentExecutor, source: object, issued: list[tuple[str, Any, str | None]]) -> Answer:
+    def _opened(self, executor: Executor, source: object, issued: list[tuple[str, Any, str | None]]) -> Answer:
         answer, seated = Answer(source), list[Call]()
         for name, arguments, call_id in issued:
             call = self._call(name, arguments, call_id)
@@ -186,7 +247,7 @@ class Session:
         if seated:
             because = getattr(source, "thought", None) or None
             answer.turn = self._work.turn(seated, because=because, answered=_answered_in(executor.messages))
-        serial = any(self._makes_serial(name) for name, _, _ in issued)
+        serial = self._serial or any(self._makes_serial(name) for name, _, _ in issued)
         answer.waits = len(issued) == 1 or (len(issued) <= _THREADS and not serial)
         return answer
 
@@ -213,7 +274,7 @@ def alone(mark: Mark, name: str, tool: BaseTool, work: Work, job: Job, *, tells:
 
 
 def _last_answer(
-    executor: AgentExecutor, name: str, arguments: Mapping[str, Any]
+    executor: Executor, name: str, arguments: Mapping[str, Any]
 ) -> tuple[object | None, list[tuple[str, Any, str | None]]]:
     """Return the model's last answer in an executor, and its calls: (name, arguments, id)."""
     for message in reversed(executor.messages):
@@ -254,4 +315,4 @@ def _never(_arguments: Any = None, _result: Any = None) -> bool:
     return False
 
 
-__all__ = ["Session", "alone"]
+__all__ = ["Executor", "GivenUp", "Session", "alone"]

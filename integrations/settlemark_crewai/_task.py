@@ -22,6 +22,7 @@ from settlemark_crewai._hooks import Part, part
 from settlemark_crewai._job import Job
 from settlemark_crewai._outputs import kept_of, output_of
 from settlemark_crewai._settled import copied
+from settlemark_crewai._steps import refuse_to_plan
 from settlemark_crewai._tools import Mark, is_crews_own, mark_of
 
 
@@ -106,6 +107,7 @@ class SettledTask(Task):
 
     def _tools(self, agent: BaseAgent | None, tools: list[BaseTool] | None) -> list[BaseTool]:
         doer = agent or self.agent
+        refuse_to_plan(doer)
         return settled_tools(tools or self.tools or (doer.tools if doer is not None else None))
 
     def _remembered(self, kept: dict[str, Any]) -> TaskOutput:
