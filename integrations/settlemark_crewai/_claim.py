@@ -16,6 +16,7 @@ from crewai.tools.tool_failure import ToolFailure
 from settlemark import Declaration, Outcome, Queued
 from settlemark.agents import TOLD, AgentTurn, Call, Caller, Declarations, Work, words
 from settlemark.hosting import Program, json_text, run_async, run_sync
+from settlemark_crewai._human import console_of
 from settlemark_crewai._results import Reported, checked, pack, unpack
 from settlemark_crewai._tools import Mark, edited, given_to, same_but_defaults
 
@@ -128,6 +129,7 @@ class Claim:
                 waits=waits,
                 remake=partial(self._remade, run),
                 rewritten=rewritten,
+                ask=console_of(self._work.run.settlement),
             )
         except Reported as reported:
             return reported.failure

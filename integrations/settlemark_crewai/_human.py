@@ -9,8 +9,8 @@ from typing import Any, cast
 from crewai.events.event_listener import event_listener
 from crewai_core.printer import PRINTER
 
-from settlemark import Gate
-from settlemark.hosting import approve, edit, reject
+from settlemark import Gate, Settlement
+from settlemark.hosting import Approver, approve, edit, host_of, reject
 
 _HOW = 'Approve it with "yes"; give other arguments, as JSON, to have it run with these; or say why not:'
 
@@ -19,7 +19,8 @@ def human_input(gate: Gate) -> Any:
     """Ask at the console whether a call may run, and return the answer: for `Settlement(url, approver=human_input)`.
 
     It asks as CrewAI's own `human_input=True` does, while live output pauses. "yes" approves, a JSON object are other
-    arguments, and whatever else is said, nothing included, is a no, and its reason.
+    arguments, and whatever else is said, nothing included, is a no, and its reason. Arguments that the tool does not
+    take are asked about again, with what is wrong about them.
     """
     event_listener.formatter.pause_live_updates()
     try:
@@ -39,4 +40,9 @@ def human_input(gate: Gate) -> Any:
     return reject(said or None)
 
 
-__all__ = ["human_input"]
+def console_of(settlement: Settlement) -> Approver | None:
+    """Return what asks at the console, where a settlement does: a person who has mistyped is asked again."""
+    return human_input if host_of(settlement).settings.approver is human_input else None
+
+
+__all__ = ["console_of", "human_input"]

@@ -162,9 +162,8 @@ class OpenTurn:
     @property
     def is_undone(self) -> bool:
         """Whether it acted, and that was undone, or nobody knows what came of it."""
-        txn = self.attempt.txn
-        gone = self._end.is_taken_back or (txn is not None and txn.state in (State.ABORTING, State.ABORTED))
-        return self.refusal is not None or gone
+        gone = (txn := self.attempt.txn) is not None and txn.state in (State.ABORTING, State.ABORTED)
+        return self.refusal is not None or self._end.is_taken_back or gone
 
     def look_with(self, look: Callable[[], float | None]) -> None:
         """Call `look` whenever a call begins to wait: it reports calls that will not come, by `absent`.

@@ -83,10 +83,11 @@ class Shared:
         undone = ", ".join(f"{e.declaration.tool} on {e.scope_text}" for e in was if e not in stays)
         left = ", ".join(f"{e.declaration.tool} on {e.scope_text}" for e in stays)
         why = None if txn is None else txn.detail.get("cause")
+        became = [f"{undone} is undone or never left"] if undone else []
+        became += [f"{left} could not be undone: settlement.residue()"] if left else []
         return Refused(
             f"{attempt.name} was undone, with all that was to settle together, because {why or 'a call of it failed'}:"
-            f" {undone or 'nothing of it'} is undone or never left"
-            f"{f'; {left} could not be undone: settlement.residue()' if left else ''}; run it again to do it all anew",
+            f" {'; '.join(became) or 'nothing of it had acted'}; run it again to do it all anew",
             transaction=attempt.name,
             epoch=None if txn is None else txn.epoch,
         )

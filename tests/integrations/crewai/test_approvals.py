@@ -81,6 +81,26 @@ def test_at_the_console_it_is_asked_in_crewais_manner(world, monkeypatch, capsys
     assert ("too dear" in texts[-1]) is (typed == "too dear")
 
 
+def test_at_the_console_a_mistyped_answer_is_asked_about_again_and_the_right_one_is_taken(world, monkeypatch, capsys):
+    typed = iter(['{"whom": "half"}', '{"what": "half"}'])
+    monkeypatch.setattr(builtins, "input", lambda: next(typed))
+
+    texts = play(world, human_input)
+
+    assert world.log == ["book Ada", "pay half 1"]
+    assert texts == ["book done", "paid"]
+    assert "it has no 'whom'" in capsys.readouterr().out
+
+
+def test_at_the_console_nobody_is_asked_for_ever(world, monkeypatch):
+    monkeypatch.setattr(builtins, "input", lambda: '{"whom": "half"}')
+
+    texts = play(world, human_input)
+
+    assert "it has no 'whom'" in texts[-1]
+    assert world.log == ["book Ada", "cancel Ada"]
+
+
 def test_where_nobody_can_be_asked_the_model_is_told_so_and_nothing_of_the_turn_stays(world):
     texts = play(world, None)
 
