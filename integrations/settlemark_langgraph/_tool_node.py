@@ -16,6 +16,7 @@ from langchain_core.tools import BaseTool
 from langgraph.prebuilt import ToolNode, ToolRuntime
 from langgraph.prebuilt.tool_node import AsyncToolCallWrapper, ToolCallRequest, ToolCallWrapper
 from langgraph.runtime import Runtime
+from langgraph.types import Command
 from typing_extensions import Unpack
 
 from settlemark import InternalError, Settlement
@@ -24,6 +25,7 @@ from settlemark.hosting import Order, Park, end_async, run_async, run_sync
 from settlemark_langgraph._calls.one_tool import Alone
 from settlemark_langgraph._calls.settled_tool import settled
 from settlemark_langgraph._candidates.names import Candidate
+from settlemark_langgraph._messages.handoffs import flat, for_all, goes_to_parent
 from settlemark_langgraph._messages.messages import messages_in
 from settlemark_langgraph._private import Unsettled
 from settlemark_langgraph._supersteps.boundaries import Settle
@@ -220,7 +222,13 @@ class SequencedToolNode(ToolNode):
                 raise InternalError(f"{self.name}: a call of the turn was not run in its seat, and nothing was settled")
             visit.raise_what_escaped()
             outputs = [self._final(seated, visit.answer_to(seated), input_type) for seated in visit.calls]
-        return super()._combine_tool_outputs(outputs, input_type)
+        answers = flat(outputs)
+        rest = [answer for answer in answers if not goes_to_parent(answer)]
+        if len(rest) == len(answers) or visit is None or not visit.is_within_a_graph:
+            return super()._combine_tool_outputs(outputs, input_type)
+        found: Any = super()._combine_tool_outputs(rest, input_type) if rest else []
+        one_by_one = not rest or any(isinstance(answer, Command) for answer in rest)
+        return [*(found if one_by_one else [found]), for_all(answers)]
 
     def _final(self, seated: SeatedCall, answer: Answer, input_type: InputType) -> Answer:
         if seated.queued is None or answer is seated.answer:

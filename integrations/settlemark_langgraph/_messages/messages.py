@@ -164,7 +164,7 @@ def _pack_object(value: BaseMessage | Send | Command[Any]) -> dict[str, Any]:
 def _fields(command: Command[Any]) -> dict[str, Any]:
     """Return what a command was given."""
     fields = {name: getattr(command, name) for name in _COMMAND}
-    return {name: field for name, field in fields.items() if not (field is None or isinstance(field, tuple))}
+    return {name: field for name, field in fields.items() if field is not None and field != ()}
 
 
 def unpack(value: Any) -> Any:
@@ -189,21 +189,6 @@ _MAKERS: dict[str, Callable[[Any], Any]] = {
     "$mapping": lambda fields: fields,
     "$repr": str,
 }
-
-
-def sends_to_parent(answer: Any) -> bool:
-    """Whether an answer is a command for the parent graph that sends tasks there, and does nothing else.
-
-    >>> sends_to_parent(Command(graph=Command.PARENT, goto=[Send("clerk", {})])), sends_to_parent(Command(goto="clerk"))
-    (True, False)
-    """
-    if not isinstance(answer, Command) or answer.graph != Command.PARENT or answer.update is not None:
-        return False
-    goto: Any = answer.goto
-    if not isinstance(goto, list) or not goto:
-        return False
-    items = cast("Iterable[Any]", goto)
-    return all(isinstance(item, Send) for item in items)
 
 
 def messages_in(state: Any, key: str = "messages") -> Any:

@@ -8,18 +8,18 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import Any, cast
 
 from langchain_core.messages import ToolCall
 from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphInterrupt
 
-from settlemark import Effect, Queued, SettlemarkError
+from settlemark import Effect, Outcome, Queued, SettlemarkError
 from settlemark.agents import Placed, words
 from settlemark.hosting import Program
 from settlemark_langgraph._gates.gates import NothingMore, as_control
-from settlemark_langgraph._messages.messages import answer_of, rationale, sends_to_parent, told
+from settlemark_langgraph._messages.handoffs import flat, for_all, goes_to_parent
+from settlemark_langgraph._messages.messages import answer_of, rationale, told
 from settlemark_langgraph._turns.seated import Arrival, SeatedCall
 
 
@@ -52,9 +52,15 @@ class Visit:
         self.tasks: set[asyncio.Task[Any]] = set()
         self._shared = shared
         self._may_wait = may_wait
+        self._arrival = arrival
         self._last = arrival.last
         self._limit = arrival.limit
         self._lock = threading.Lock()
+
+    @property
+    def is_within_a_graph(self) -> bool:
+        """Whether a graph runs the node; else whoever called it gets its answers as they are."""
+        return self._arrival.superstep is not None
 
     def begin(self, call: ToolCall, runtime: Any) -> SeatedCall:
         """Return the seat of a call, when the visit has this call alone."""
@@ -126,20 +132,26 @@ class Visit:
         except Exception as error:
             return told(call, words(error))
         if not turn.is_final:
-            return self._for_all(seated) if sends_to_parent(seated.answer) else seated.marked()
+            return self._for_all(seated) if goes_to_parent(seated.answer) else seated.marked()
         return self._for_all(seated) if seated.queued is None else answer_of(found, call, pair=seated.pair)
 
     def _for_all(self, seated: SeatedCall) -> Any:
-        """Return a call's answer; of commands that send tasks to the parent graph, one that sends those of all calls.
+        """Return a call's answer; of commands for the parent graph, one that does what those of all calls do.
 
         LangGraph obeys one command of a superstep alone, where the calls of a turn are its tasks.
         """
-        if not self._shared or not sends_to_parent(seated.answer):
+        if not self._shared or not goes_to_parent(seated.answer):
             return seated.answer
-        found = [effect.result for call in seated.turn.calls if (effect := seated.turn.acting(call)) is not None]
-        return replace(
-            seated.answer, goto=[send for answer in found if sends_to_parent(answer) for send in answer.goto]
-        )
+        turn = seated.turn
+        found: list[Any] = []
+        for place in turn.calls:
+            effect = turn.acting(place)
+            if place is seated.place:
+                found.append(seated.answer)
+            elif effect is not None and effect.outcome is Outcome.CONFIRMED:
+                call = ToolCall(name=place.tool, args=dict(place.arguments), id=place.call_id)
+                found.append(answer_of(effect.result, call))
+        return for_all(flat(found))
 
     def answered(self, seated: SeatedCall, writer: Callable[[Any], object] | None) -> Any:
         """Return the answer to a call that is over, and tell a custom stream, if any, what became of its effect."""

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import operator
+from dataclasses import replace
+from typing import Annotated
+
 import pytest
 from langchain.agents import create_agent
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+from langchain_core.messages import ToolMessage
 from langchain_core.tools import tool
 from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolRuntime
 from langgraph.types import Command, Send
 from tests.integrations.langgraph.world import turn
 
 from settlemark import effect
-from settlemark_langgraph import SettlementMiddleware
+from settlemark_langgraph import SequencedToolNode, SettlementMiddleware
 
 
 class Model(GenericFakeChatModel):
@@ -57,3 +63,132 @@ async def test_every_handoff_of_a_turn_is_obeyed_once_and_stock_obeys_one(settle
 
     assert len(await run([])) == 1
     assert await run([SettlementMiddleware(settlement)]) == [("ada", "book"), ("bee", "mail")]
+
+
+# ---- every shape
+
+
+class Company(MessagesState):
+    active: str
+    notes: Annotated[list[str], operator.add]
+    count: Annotated[int, operator.add]
+
+
+def _state(runtime):
+    return runtime.state["messages"]
+
+
+def by_name(clerk):
+    def go(runtime: ToolRuntime) -> Command:
+        """Hand over."""
+        answer = ToolMessage(f"to {clerk}", name=f"to_{clerk}", tool_call_id=runtime.tool_call_id)
+        update = {"messages": [*_state(runtime), answer], "active": clerk, "notes": [clerk], "count": 1}
+        return Command(graph=Command.PARENT, goto=clerk, update=update)
+
+    return go
+
+
+def by_list(clerk):
+    def go(runtime: ToolRuntime) -> Command:
+        """Hand over."""
+        return replace(by_name(clerk)(runtime), goto=[clerk])
+
+    return go
+
+
+def by_send(clerk):
+    def go(runtime: ToolRuntime) -> Command:
+        """Hand over."""
+        whole = by_name(clerk)(runtime)
+        return Command(graph=Command.PARENT, goto=[Send(clerk, {"messages": []})], update=whole.update)
+
+    return go
+
+
+SHAPES = {"a name": by_name, "a list of names": by_list, "Sends": by_send}
+
+
+def _agent(said, tools, settlement):
+    return create_agent(Model(messages=iter([said])), tools, middleware=[SettlementMiddleware(settlement)])
+
+
+def _node(said, tools, settlement):
+    builder = StateGraph(MessagesState).add_node("say", lambda state: {"messages": [said]})
+    builder.add_node("tools", SequencedToolNode(tools, settlement=settlement))
+    return builder.add_edge(START, "say").add_edge("say", "tools").compile()
+
+
+def _in_memory(said, tools, settlement):
+    return _node(said, tools, None)
+
+
+@pytest.fixture(params=[_agent, _node, _in_memory], ids=["create_agent", "node", "node without a settlement"])
+def run(request, settlement, invoke):
+    """Let an agent of these tools make these calls within a graph; return what clerks were reached, and the state."""
+
+    def run(tools, *calls):
+        noted = []
+        agent = request.param(turn(*calls), tools, settlement)
+        builder = StateGraph(Company).add_node("agent", agent, destinations=("ada", "bee")).add_edge(START, "agent")
+        for clerk in ("ada", "bee"):
+            builder.add_node(clerk, lambda state, clerk=clerk: noted.append(clerk))
+        return noted, invoke(builder.compile(), {"messages": [("human", "go")]})
+
+    return run
+
+
+def _answered(state):
+    return [message.tool_call_id for message in state["messages"] if isinstance(message, ToolMessage)]
+
+
+@pytest.mark.parametrize("second", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize("first", SHAPES.values(), ids=SHAPES)
+def test_whatever_shape_they_have_all_are_obeyed_and_every_call_is_answered(run, first, second):
+    tools = [tool("to_ada")(first("ada")), tool("to_bee")(second("bee"))]
+
+    noted, state = run(tools, ("to_ada", {}), ("to_bee", {}))
+
+    assert sorted(noted) == ["ada", "bee"]
+    assert _answered(state) == ["call-0", "call-1"]
+    assert (state["active"], state["notes"]) == ("bee", ["ada", "bee"])
+    assert len({message.id for message in state["messages"]}) == len(state["messages"])
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize("handed", [0, 1])
+def test_a_plain_answer_of_the_turn_goes_along(run, world, shape, handed):
+    @tool
+    @effect("reversible", scope="room:/{hotel}", undo=lambda hotel: None)
+    def book(hotel: str) -> str:
+        """Book a room."""
+        world.act(f"book {hotel}")
+        return "booked"
+
+    calls = [("book", {"hotel": "Ada"})]
+    calls.insert(handed, ("to_bee", {}))
+
+    noted, state = run([book, tool("to_bee")(shape("bee"))], *calls)
+
+    assert (noted, world.log) == (["bee"], ["book Ada"])
+    assert sorted(_answered(state)) == ["call-0", "call-1"]
+
+
+def test_two_to_the_same_agent_reach_it_once(run):
+    tools = [tool("to_ada")(by_name("ada")), tool("also_to_ada")(by_name("ada"))]
+
+    noted, state = run(tools, ("to_ada", {}), ("also_to_ada", {}))
+
+    assert noted == ["ada"]
+    assert (_answered(state), state["notes"]) == (["call-0", "call-1"], ["ada", "ada"])
+
+
+def test_one_command_alone_is_obeyed_as_it_is(run):
+    noted, state = run([tool("to_ada")(by_name("ada"))], ("to_ada", {}))
+
+    assert (noted, state["active"], state["count"], _answered(state)) == (["ada"], "ada", 1, ["call-0"])
+
+
+def test_the_update_of_a_command_that_sends_is_kept_too(run):
+    noted, state = run([tool("to_ada")(by_send("ada"))], ("to_ada", {}))
+
+    assert (noted, state["active"], state["count"], _answered(state)) == (["ada"], "ada", 1, ["call-0"])
