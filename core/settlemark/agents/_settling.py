@@ -127,7 +127,10 @@ class Settling:
         if self._cause is not None:
             return self._cause
         first = next((call for call in self._calls if call.has_failed), None)
-        return "the step was stopped" if first is None else f"{first.tool} failed: {first.failed}"
+        if first is not None:
+            return f"{first.tool} failed: {first.failed}"
+        why = None if self.attempt.txn is None else self.attempt.txn.detail.get("cause")  # it failed in another turn
+        return str(why) if why else "the step was stopped"
 
     def refuse_late(self, tool: str) -> None:
         """Return when it was not abandoned.

@@ -102,6 +102,10 @@ def test_what_was_undone_is_no_success_and_a_rerun_does_it_all_anew(world, reope
     with pytest.raises(Refused, match="book on room:/Ada.*undone or never left.*run it again to do it all anew"):
         settled_crew(first, settlement, run="r", settle=settle).kickoff()
     assert (standing(world), settlement.residue(), "mail ada" in world.log) == ([], [], False)
+    if settle == "task":
+        told = [message["content"] for message in llm.seen[-1] if message["role"] == "tool"]
+        assert "undone because hire failed: ValueError: no car is to be had" in told[0]
+        assert "dropped because hire failed: ValueError: no car is to be had" in told[1]
 
     second, llm = crew_of(world, cars, settle)
     settlement = reopened()
