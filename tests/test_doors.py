@@ -45,6 +45,7 @@ OF_OTHERS = {
         "_messages_key": "LangGraph",
         "_put_checkpoint_fut": "LangGraph",
         "_replace": "Python: a named tuple's",
+        "_update_as_tuples": "LangGraph",
     },
 }
 """The private attributes that a package reads of other packages, and whose they are: never core's."""

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from settlemark_crewai import _job
+from settlemark_crewai import _job, _steps
 
-__all__ = ["_job"]
+__all__ = ["_job", "_steps"]

@@ -368,11 +368,11 @@ class TakesNothingBack(Orphans):
 class TakesBackUnsaid(Orphans):
     """Undoes before it is on record that it does."""
 
-    def _strike_out(self, attempt, txn, orphans):
+    def _strike_out(self, attempt, txn, orphans, because):
         for effect in orphans:
             if effect.executed:
-                effect.disposed = Disposed(Disposition.ORPHANED)
-        yield from super()._strike_out(attempt, txn, [effect for effect in orphans if not effect.executed])
+                effect.disposed = Disposed(Disposition.ORPHANED, because)
+        yield from super()._strike_out(attempt, txn, [effect for effect in orphans if not effect.executed], because)
 
 
 EARLY = {"guards": ALL_ON._replace(reads="early")}

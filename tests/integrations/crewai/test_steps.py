@@ -14,9 +14,10 @@ from crewai.agent.planning_config import PlanningConfig
 from crewai.tools import tool
 from tests.integrations.crewai.scripted import Scripted, turns_in
 from tests.integrations.crewai.world import agent_of, call, task_of, tools_of, trip
+from tests.rooms.crewai import _steps
 
 from settlemark import UsageError, effect
-from settlemark_crewai import _steps, settled, settled_crew
+from settlemark_crewai import settled, settled_crew
 
 
 class Down(Exception):

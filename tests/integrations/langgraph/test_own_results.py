@@ -11,11 +11,11 @@ from langchain_core.tools import InjectedToolCallId, StructuredTool
 from langgraph.types import Command, Send
 from tests.integrations.langgraph.test_shared_turns import Model
 from tests.integrations.langgraph.world import THREAD, graph, turn
+from tests.rooms.langgraph import answer_from, plain
 
 from settlemark import Settlement, effect, inverse
 from settlemark.hosting import json_text
 from settlemark_langgraph import SequencedToolNode, SettlementMiddleware, settled
-from settlemark_langgraph._messages.messages import answer_from, plain
 
 BOOKED = {"id": "R7", "at": ["Ada", 1]}
 

@@ -14,10 +14,10 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.prebuilt import create_react_agent
 from tests.integrations.langgraph.test_shared_turns import Model
 from tests.integrations.langgraph.world import THREAD, answers
+from tests.rooms.langgraph import runs_a_settled_graph
 
 from settlemark import Settlement, State, effect
 from settlemark_langgraph import SequencedToolNode, SettlementMiddleware, settled
-from settlemark_langgraph._tools.graphs_within import runs_a_settled_graph
 
 PATIENCE = 20.0
 

@@ -15,11 +15,11 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import RetryPolicy
 from tests.integrations.langgraph.test_shared_turns import Model
 from tests.integrations.langgraph.world import THREAD, answers, turn
+from tests.rooms.langgraph import ending
 
 from settlemark import State, effect
 from settlemark.hosting import host_of
 from settlemark_langgraph import SequencedToolNode, SettlementMiddleware
-from settlemark_langgraph._supersteps import ending
 
 LIMIT = 0.5
 PATIENCE = 20.0
