@@ -78,12 +78,13 @@ def open_turn(  # noqa: PLR0913 - one keyword for each property
         )
     )
     before: list[Attempt] = []
-    while not part.joined and part.attempt.replay is not None and (rest := rest_of(part.attempt.replay)) is not None:
+    joined = part.joined
+    while not joined and part.attempt.replay is not None and (rest := rest_of(part.attempt.replay)) is not None:
         before.append(part.attempt)
         numbering = part.numbering
         part = yield from host_of(settlement).begin(rest, run=run)
         part.attempt.numbering = part.numbering = numbering
-    if part.joined:
+    if joined:
         yield from host_of(settlement).driver.orphans.go_on(part.attempt, part.numbering.base)
     return OpenTurn(
         settlement,
