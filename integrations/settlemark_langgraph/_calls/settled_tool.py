@@ -36,6 +36,7 @@ from settlemark_langgraph._tools.arguments import (
     arguments_of,
     as_given,
     is_async_only,
+    is_plain,
     models_part,
     runs_in_a_thread,
 )
@@ -178,10 +179,20 @@ class SettledTool:
         """Return the arguments as the tool will get them, or what stands for a tool that cannot take them."""
         if not self._settles:
             return None  # the tool says itself what it cannot take
+        placed = self._seated.place.placed.given
+        if placed is not None and self._is_as_placed(call["args"]):
+            return placed
         try:
             return as_given(self._tool, call, own=self._arguments)
         except Exception as error:
             return BadCall.of(self._tool, error)
+
+    def _is_as_placed(self, given: Mapping[str, Any]) -> bool:
+        """Whether a call came with the very arguments that its place was given by: they were parsed there."""
+        issued = self._seated.place.arguments
+        if self._declaration is not None or given.keys() != issued.keys():
+            return False
+        return all(is_plain(value) and value is issued[name] for name, value in given.items())
 
     def _leave_behind(self) -> None:
         """Note that a held effect leaves although its caller gave up: the answer is then what became of it."""

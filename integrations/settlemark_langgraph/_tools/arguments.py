@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Self, cast
+from weakref import WeakKeyDictionary
 
 from langchain_core.messages import ToolCall
 from langchain_core.tools import BaseTool, StructuredTool, Tool
@@ -14,6 +15,10 @@ from langgraph.prebuilt import ToolRuntime
 from pydantic import BaseModel
 
 from settlemark.hosting import json_text
+
+_PLAIN = (str, bool, int, float)
+_OWN: WeakKeyDictionary[type[BaseModel], frozenset[str]] = WeakKeyDictionary()
+"""The names that a model may give, by the schema of a tool: LangChain makes a model of each tool to tell."""
 
 
 def apart(call: Any, names: Iterable[str]) -> Any:
@@ -25,8 +30,18 @@ def apart(call: Any, names: Iterable[str]) -> Any:
     >>> apart(made, ["rooms"]) == made, apart(made, ["rooms"])["args"]["rooms"] is made["args"]["rooms"]
     (True, False)
     """
-    own = {name: json_text.snapshot(call["args"][name]) for name in names if name in call["args"]}
-    return {**call, "args": {**call["args"], **own}}
+    given = call["args"]
+    own = {name: json_text.snapshot(given[name]) for name in names if name in given and not is_plain(given[name])}
+    return {**call, "args": {**given, **own}}
+
+
+def is_plain(value: Any) -> bool:
+    """Whether nobody can change a value that he was given.
+
+    >>> is_plain("Ada"), is_plain(["Ada"])
+    (True, False)
+    """
+    return value is None or type(value) in _PLAIN
 
 
 class BadCall(BaseTool):
@@ -158,4 +173,10 @@ def _schema(tool: BaseTool) -> type[BaseModel] | None:
 
 
 def _models_own(tool: BaseTool) -> frozenset[str]:
-    return frozenset(cast("type[BaseModel]", tool.tool_call_schema).model_fields)
+    schema = _schema(tool)
+    found = None if schema is None else _OWN.get(schema)
+    if found is None:
+        found = frozenset(cast("type[BaseModel]", tool.tool_call_schema).model_fields)
+        if schema is not None:
+            _OWN[schema] = found
+    return found

@@ -20,7 +20,7 @@ from settlemark import Settlement
 from settlemark_langgraph import SequencedToolNode
 
 ROOTS = (CORE, Path(settlemark_langgraph.__file__).parent)
-MOST = {"memory": (612, 88), "sqlite": (955, 104)}
+MOST = {"memory": (620, 89), "sqlite": (963, 105)}
 """Entries and files of a node's turn of one call, by the kind of its store."""
 
 
