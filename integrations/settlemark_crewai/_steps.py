@@ -123,7 +123,7 @@ def wrap_steps(begin: Begin) -> None:
     ) -> str:
         before = len(messages)
         with _turn(self, todo, begin, messages) as session:
-            result = native(self, tool_calls, messages, todo, *given, **named)
+            result: str = native(self, tool_calls, messages, todo, *given, **named)
         if session is None:
             return result
         told = [message["content"] for message in messages[before:] if message.get("role") == "tool"]
@@ -132,7 +132,8 @@ def wrap_steps(begin: Begin) -> None:
     @functools.wraps(written)
     def run_written(self: StepExecutor, formatted: Any, todo: Any, *given: Any, **named: Any) -> str:
         with _turn(self, todo, begin, [], formatted):
-            return written(self, formatted, todo, *given, **named)
+            said: str = written(self, formatted, todo, *given, **named)
+        return said
 
     for name, wrapper in ((_NATIVE, run_native), (_WRITTEN, run_written)):
         setattr(wrapper, MARK, True)
