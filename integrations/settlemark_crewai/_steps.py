@@ -115,7 +115,8 @@ def wrap_steps(begin: Begin) -> None:
     """Have the calls of planned steps be turns, of the work that `begin` begins."""
     if MISSING_NAMES or hasattr(getattr(StepExecutor, _NATIVE), MARK):
         return
-    native, written = getattr(StepExecutor, _NATIVE), getattr(StepExecutor, _WRITTEN)
+    native: Callable[..., str] = getattr(StepExecutor, _NATIVE)
+    written: Callable[..., str] = getattr(StepExecutor, _WRITTEN)
 
     @functools.wraps(native)
     def run_native(
