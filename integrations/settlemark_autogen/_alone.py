@@ -10,8 +10,8 @@ from autogen_core.models import CreateResult, LLMMessage, RequestUsage
 from autogen_core.tools import Tool, ToolSchema
 
 from settlemark.agents import AgentRun, Call, Declarations
-from settlemark.hosting import host_of
 from settlemark_autogen._handing import Handing
+from settlemark_autogen._identity import Unsettled, refuse_half
 from settlemark_autogen._messages import answered_in, arguments_of
 from settlemark_autogen._tools import function_of, names_of
 
@@ -27,10 +27,12 @@ class Alone:
     Args:
         begin: begins the job of their calls.
         declarations: of their tools.
+        unsettled: as for `SettledChatCompletionClient`.
     """
 
-    def __init__(self, begin: Callable[[], AgentRun], declarations: Declarations) -> None:
+    def __init__(self, begin: Callable[[], AgentRun], declarations: Declarations, unsettled: Unsettled) -> None:
         self._begin = begin
+        self._unsettled: Unsettled = unsettled
         self._job: AgentRun | None = None
         self._declarations = declarations
         self._open: list[Handing] = []
@@ -96,12 +98,16 @@ class Alone:
             return None
         if self._job is None:
             self._job = self._begin()
-        host_of(self._job.settlement).tell_once(
-            "no workbench",
-            "this agent has no SettledWorkbench, so its calls are handed out one at a time: its max_tool_iterations"
-            " must be at least the number of calls of a turn; AssistantAgent(…, workbench=SettledWorkbench(tools,"
-            " settlement)) has no such limit",
-        )
+        if any(call.acts for call in calls):
+            refuse_half(
+                self._job.settlement,
+                "no workbench",
+                "this agent has no SettledWorkbench, so its calls are handed out one at a time: its max_tool_iterations"
+                " must be at least the number of calls of a turn, or the rest of the turn is not run, and what was"
+                " handed out last is in doubt; AssistantAgent(…, workbench=SettledWorkbench(tools, settlement)) has no"
+                " such limit",
+                self._unsettled,
+            )
         turn = self._job.work(agent).turn(calls, because=answer.thought, answered=answered_in(told))
         others = [call for call in answer.content if not any(call is other for other in settled)]
         return Handing(turn, settled, others, answer=answer, agent=agent, messages=messages, told=told)

@@ -19,7 +19,7 @@ from settlemark.agents import AgentRun, AgentTurn, Call, Declarations, Declared,
 from settlemark.hosting import Approver, host_of, run_async
 from settlemark_autogen._asking import Desk, Waits
 from settlemark_autogen._calling import Calling
-from settlemark_autogen._identity import acting_agent
+from settlemark_autogen._identity import Unsettled, acting_agent, refuse_half, refuse_unknown
 from settlemark_autogen._issued import Issued, is_as_issued, issued_here
 from settlemark_autogen._results import text_result
 from settlemark_autogen._tools import as_given, function_of, names_of, tools_of
@@ -31,7 +31,7 @@ class Calls:
     Args:
         workbench: has the tools.
         settlement: settles them.
-        run, agent, effects, approver: as for `SettledWorkbench`.
+        run, agent, effects, approver, unsettled: as for `SettledWorkbench`.
         options: of the job.
 
     Raises:
@@ -48,8 +48,11 @@ class Calls:
         agent: str | None,
         effects: Mapping[str, Declared] | None,
         approver: Approver | Literal["handoff"] | None,
+        unsettled: Unsettled,
         options: Mapping[str, Any],
     ) -> None:
+        refuse_unknown(unsettled)
+        self._unsettled: Unsettled = unsettled
         self.workbench = workbench
         self.settlement = settlement
         self.desk = Desk(lambda keys: open_questions(settlement, self.job.name, keys))
@@ -81,7 +84,10 @@ class Calls:
     def job(self) -> AgentRun:
         """The job of the calls."""
         if not isinstance(self._run, AgentRun):
-            self._run = AgentRun(self.settlement, self._run, let_through=(Waits,), **self._options)
+            together = self._ask is self.desk  # it has all questions of a turn, each with a key of its own
+            self._run = AgentRun(
+                self.settlement, self._run, let_through=(Waits,), asks_together=together, **self._options
+            )
         return self._run
 
     def go_on_with(self, run: str) -> None:
@@ -119,6 +125,16 @@ class Calls:
 
     def _refuse_alone(self, turn: AgentTurn) -> None:
         try:
+            if turn.calls[0].acts and not self._has_client:
+                refuse_half(
+                    self.settlement,
+                    "no client",
+                    "this workbench has no SettledChatCompletionClient beside it, so nobody says which calls its model"
+                    " issued together: each settles by itself, a later one's failure undoes nothing, and what is"
+                    " irreversible leaves at once; AssistantAgent(…, SettledChatCompletionClient(client, settlement),"
+                    " …)",
+                    self._unsettled,
+                )
             self.refuse_to_ask_within()
         except UsageError:
             turn.absent(0)
@@ -173,13 +189,6 @@ class Calls:
             place = issued.take(calling.name, calling.arguments, calling.call_id)
             if place is not None:
                 return issued.turn, place, issued
-        if not self._has_client:
-            host_of(self.settlement).tell_once(
-                "no client",
-                "this workbench has no SettledChatCompletionClient beside it, so nobody says which calls its model"
-                " issued together: each settles by itself, a later one's failure undoes nothing, and what is"
-                " irreversible leaves at once; AssistantAgent(…, SettledChatCompletionClient(client, settlement), …)",
-            )
         call = self.call(calling.name, calling.arguments, calling.call_id)
         return self.work().single(call), 0, None
 

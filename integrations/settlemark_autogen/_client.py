@@ -16,7 +16,7 @@ from settlemark.agents import AgentRun, Declarations, Declared, keep_answered, r
 from settlemark_autogen._alone import Alone, Ask, handed
 from settlemark_autogen._calls import Calls
 from settlemark_autogen._config import ClientConfig, plain_effects, settlement_of_process
-from settlemark_autogen._identity import acting_agent
+from settlemark_autogen._identity import Unsettled, acting_agent, refuse_unknown
 from settlemark_autogen._issued import Issued, issued_here
 from settlemark_autogen._messages import NO_JSON, answered_in, arguments_of
 from settlemark_autogen._offered import owners
@@ -48,6 +48,9 @@ class SettledChatCompletionClient(WrappedClient, Component[ClientConfig]):
         run: your id for the job, where no `SettledWorkbench` has it.
         agent: the agent's name; as for `SettledWorkbench`.
         effects: what tools do, where no `SettledWorkbench` says it.
+        unsettled: what becomes of an answer with calls that act where the agent has no `SettledWorkbench`, and they
+            would have to be handed out one at a time: it is refused (`"refuse"`), before anything runs, or they are
+            handed out, with a warning (`"warn"`) or without (`"allow"`).
 
     Raises:
         UsageError: `settlement` is no `Settlement`, or `run` is no id.
@@ -65,7 +68,9 @@ class SettledChatCompletionClient(WrappedClient, Component[ClientConfig]):
         run: str | None = None,
         agent: str | None = None,
         effects: Mapping[str, Declared] | None = None,
+        unsettled: Unsettled = "refuse",
     ) -> None:
+        refuse_unknown(unsettled)
         refuse_bad_options(settlement, settle="turn", order="turn", park="keep", run=run)
         super().__init__(client)
         self.settlement = settlement
@@ -75,7 +80,8 @@ class SettledChatCompletionClient(WrappedClient, Component[ClientConfig]):
         declarations = Declarations(
             settlement, effects, example='SettledChatCompletionClient(…, effects={{"{name}": "read"}})'
         )
-        self._alone = Alone(lambda: AgentRun(settlement, run), declarations)
+        self._alone = Alone(lambda: AgentRun(settlement, run), declarations, unsettled)
+        self._unsettled: Unsettled = unsettled
 
     # ---- a model's answer
 
@@ -199,7 +205,11 @@ class SettledChatCompletionClient(WrappedClient, Component[ClientConfig]):
 
     def _to_config(self) -> ClientConfig:
         return ClientConfig(
-            client=self.client.dump_component(), run=self._run, agent=self._agent, effects=plain_effects(self._effects)
+            client=self.client.dump_component(),
+            run=self._run,
+            agent=self._agent,
+            effects=plain_effects(self._effects),
+            unsettled=self._unsettled,
         )
 
     @classmethod

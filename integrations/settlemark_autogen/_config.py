@@ -28,6 +28,7 @@ class WorkbenchConfig(StaticWorkbenchConfig):
     order: str = "turn"
     park: str = "keep"
     may_touch: list[str] = Field(default_factory=list[str])
+    unsettled: str = "refuse"
 
 
 class ClientConfig(BaseModel):
@@ -37,6 +38,7 @@ class ClientConfig(BaseModel):
     run: str | None = None
     agent: str | None = None
     effects: dict[str, Any] = Field(default_factory=dict[str, Any])
+    unsettled: str = "refuse"
 
 
 def settlement_of_process() -> Settlement:

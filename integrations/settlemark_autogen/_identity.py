@@ -1,10 +1,16 @@
-"""The name of the acting agent, as far as AutoGen tells."""
+"""Who acts: the agent's name, as far as AutoGen tells, and whether both halves of what settles are there."""
 
 from __future__ import annotations
 
+from typing import Literal, get_args
+
 from autogen_core import MessageHandlerContext
 
-from settlemark import current_call
+from settlemark import Settlement, UsageError, current_call
+from settlemark.hosting import host_of
+
+Unsettled = Literal["refuse", "warn", "allow"]
+"""What becomes of calls where one half of the shim is missing: they are refused, or run, with a warning or without."""
 
 
 def acting_agent(name: str | None = None) -> str:
@@ -32,4 +38,26 @@ def _in_team() -> str:
     return who.type.removesuffix(f"_{who.key}")  # a team adds its own id, which differs between processes
 
 
-__all__ = ["acting_agent"]
+def refuse_unknown(unsettled: str) -> None:
+    """Return when there is such an `unsettled=`.
+
+    Raises:
+        UsageError: there is not; nothing was begun.
+    """
+    if unsettled not in get_args(Unsettled):
+        raise UsageError(f"unsettled={unsettled!r}: choose one of {', '.join(map(repr, get_args(Unsettled)))}")
+
+
+def refuse_half(settlement: Settlement, missing: str, told: str, unsettled: Unsettled) -> None:
+    """Say that the other half of what settles an agent is missing, in the way that `unsettled=` asks for.
+
+    Raises:
+        UsageError: it asks to refuse; nothing was run.
+    """
+    if unsettled == "warn":
+        host_of(settlement).tell_once(missing, told)
+    elif unsettled == "refuse":
+        raise UsageError(f'{told}; or pass unsettled="warn" to go on without; nothing was run')
+
+
+__all__ = ["Unsettled", "acting_agent", "refuse_half", "refuse_unknown"]

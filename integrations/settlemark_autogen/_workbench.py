@@ -19,6 +19,7 @@ from settlemark.hosting import Approver, Order, Park
 from settlemark_autogen._calling import Calling
 from settlemark_autogen._calls import Calls, finished
 from settlemark_autogen._config import WorkbenchConfig, plain_effects, settlement_of_process
+from settlemark_autogen._identity import Unsettled
 from settlemark_autogen._offered import Offered
 from settlemark_autogen._wrapped import WrappedWorkbench
 
@@ -55,6 +56,9 @@ class SettledWorkbench(WrappedWorkbench):
             `"handoff"` the agent is told to hand off: its turn is put aside, `questions` has what is asked, and when
             that has been given to `answer`, or elsewhere (`settlement.approve`, `settlemark approve`), the agent's next
             request goes on with the turn.
+        unsettled: what becomes of calls that act where the agent's client is no `SettledChatCompletionClient`, so that
+            each would settle by itself: the model is told that they are refused (`"refuse"`), or they run, with a
+            warning (`"warn"`) or without (`"allow"`).
 
     Raises:
         UsageError: `settlement` is no `Settlement`, or an option is none. DeclarationError: `effects` contradicts
@@ -83,6 +87,7 @@ class SettledWorkbench(WrappedWorkbench):
         park: Park = "keep",
         may_touch: str | Sequence[str] = (),
         approver: Approver | Literal["handoff"] | None = None,
+        unsettled: Unsettled = "refuse",
     ) -> None:
         name = run.name if isinstance(run, AgentRun) else run
         refuse_bad_options(settlement, settle="turn", order=order, park=park, run=name)
@@ -92,8 +97,16 @@ class SettledWorkbench(WrappedWorkbench):
         self._options: dict[str, Any] = {"order": order, "park": park, "may_touch": scopes}
         self._agent, self._effects, self._approver = agent, effects, approver
         self._calls = Calls(
-            self.inner, settlement, run, agent=agent, effects=effects, approver=approver, options=self._options
+            self.inner,
+            settlement,
+            run,
+            agent=agent,
+            effects=effects,
+            approver=approver,
+            unsettled=unsettled,
+            options=self._options,
         )
+        self._unsettled: Unsettled = unsettled
         self._listed: list[ToolSchema] = []
 
     @property
@@ -178,6 +191,7 @@ class SettledWorkbench(WrappedWorkbench):
             agent=self._agent,
             effects=plain_effects(self._effects),
             approver=cast("str | None", self._approver),
+            unsettled=self._unsettled,
             **self._options,
         )
 

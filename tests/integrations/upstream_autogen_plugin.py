@@ -57,7 +57,8 @@ class Swap:
                 self.settle_workbenches(agent)
             if self.given in ("client", "ours"):
                 run = f"{agent.name}-{self.made['AssistantAgent']}"
-                agent._model_client = SettledChatCompletionClient(agent._model_client, self.settlement, run=run)
+                made = SettledChatCompletionClient(agent._model_client, self.settlement, run=run, unsettled="allow")
+                agent._model_client = made
 
         AssistantAgent.__init__ = build_settled
 
@@ -66,7 +67,9 @@ class Swap:
         from settlemark_autogen import SettledWorkbench
 
         job = AgentRun(self.settlement, f"{agent.name}-{self.made['AssistantAgent']}")
-        agent._workbench = [SettledWorkbench(one, self.settlement, run=job) for one in agent._workbench]
+        agent._workbench = [
+            SettledWorkbench(one, self.settlement, run=job, unsettled="allow") for one in agent._workbench
+        ]
 
     def workbenches(self, modules):
         """In the tests of workbenches, what they make is settled."""

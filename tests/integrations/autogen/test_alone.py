@@ -24,7 +24,8 @@ def declared(settlement, tools):
 
 
 def alone(model, tools, settlement, *, run="trip-42", name="agent", **options):
-    client = SettledChatCompletionClient(model, settlement, run=run, effects=declared(settlement, tools))
+    how = {"effects": declared(settlement, tools), "unsettled": options.pop("unsettled", "allow")}
+    client = SettledChatCompletionClient(model, settlement, run=run, **how)
     options.setdefault("max_tool_iterations", 10)
     return AssistantAgent(name, client, tools=tools, **options)
 
@@ -132,7 +133,7 @@ async def test_a_call_whose_agent_never_says_what_came_of_it_is_in_doubt(world, 
         running.set()
         await asyncio.Event().wait()
 
-    client = SettledChatCompletionClient(Scripted(turn(("act", {}))), settlement, run="trip-42")
+    client = SettledChatCompletionClient(Scripted(turn(("act", {}))), settlement, run="trip-42", unsettled="allow")
     job = asyncio.create_task(AssistantAgent("agent", client, tools=[act]).run(task="go"))
     await running.wait()
     job.cancel()
@@ -215,7 +216,7 @@ async def test_agents_that_share_a_client_and_run_beside_each_other_keep_to_them
     tools = trip(world)
     client = SettledChatCompletionClient(
         Scripted(turn(("book", {"hotel": "Ada"}), ("mail", {"to": "a"}))), settlement, run="trip-42",
-        effects=declared(settlement, tools),
+        effects=declared(settlement, tools), unsettled="allow",
     )  # fmt: skip
     agents = [AssistantAgent(name, client, tools=tools, max_tool_iterations=4) for name in ("first", "second")]
     builder = DiGraphBuilder()
@@ -236,7 +237,7 @@ async def test_the_model_is_shown_each_agents_own_answers_also_when_all_else_is_
         return f"number {len(world.log)}"
 
     model = Scripted(turn(("count", {})))
-    client = SettledChatCompletionClient(model, settlement, run="trip-42")
+    client = SettledChatCompletionClient(model, settlement, run="trip-42", unsettled="allow")
     agents = [AssistantAgent(name, client, tools=[count], max_tool_iterations=2) for name in ("first", "second")]
     builder = DiGraphBuilder()
     for played in agents:
@@ -248,12 +249,26 @@ async def test_the_model_is_shown_each_agents_own_answers_also_when_all_else_is_
     assert sorted(shown) == [[], [], [("call-0", False, "number 1")], [("call-0", False, "number 2")]]
 
 
-async def test_alone_it_says_once_what_it_needs(world, settlement, caplog):
-    for run in ("trip-42", "trip-43"):
-        await alone(Scripted(turn(("look", {"hotel": "Ada"}))), trip(world), settlement, run=run).run(task="go")
+@pytest.mark.parametrize("streams", [False, True])
+async def test_alone_it_refuses_an_answer_whose_calls_act_before_any_of_them_does(world, settlement, streams):
+    model = Scripted(turn(("look", {"hotel": "Ada"})), turn(("look", {"hotel": "Bee"}), ("book", {"hotel": "Ada"})))
+    played = alone(model, trip(world), settlement, unsettled="refuse", model_client_stream=streams)
 
-    (said,) = [r.message for r in caplog.records if "SettledWorkbench" in r.message]
-    assert "max_tool_iterations must be at least the number of calls" in said
+    with pytest.raises(UsageError, match=r'workbench=SettledWorkbench.*or pass unsettled="warn".*nothing was run'):
+        await played.run(task="go")
+
+    assert (world.log, settlement.transactions()) == (["look Ada"], [])
+
+
+@pytest.mark.parametrize(("unsettled", "times"), [("warn", 1), ("allow", 0)])
+async def test_alone_it_says_once_what_it_needs_where_that_is_known(world, settlement, caplog, unsettled, times):
+    for run in ("trip-42", "trip-43"):
+        model = Scripted(turn(("book", {"hotel": "Ada"})))
+        await alone(model, trip(world), settlement, run=run, unsettled=unsettled).run(task="go")
+
+    said = [r.message for r in caplog.records if "SettledWorkbench" in r.message]
+    assert len(said) == times
+    assert all("max_tool_iterations must be at least the number of calls" in text for text in said)
 
 
 def test_a_mistake_is_refused_when_it_is_made(settlement):
@@ -261,12 +276,17 @@ def test_a_mistake_is_refused_when_it_is_made(settlement):
         SettledChatCompletionClient(Scripted(), "sqlite://")
     with pytest.raises(UsageError, match="give your id for the job"):
         SettledChatCompletionClient(Scripted(), settlement, run=" ")
+    with pytest.raises(UsageError, match="unsettled='no': choose one of 'refuse', 'warn', 'allow'"):
+        SettledChatCompletionClient(Scripted(), settlement, unsettled="no")
 
 
 async def test_order_is_kept_whatever_the_latencies(world):
     with Settlement("memory:") as settlement:
         client = SettledChatCompletionClient(
-            Scripted(turn(*[("act", {"n": n}) for n in range(5)])), settlement, run="trip-42"
+            Scripted(turn(*[("act", {"n": n}) for n in range(5)])),
+            settlement,
+            run="trip-42",
+            unsettled="allow",
         )
         await AssistantAgent("agent", client, tools=[slow_act(world)], max_tool_iterations=6).run(task="go")
 

@@ -71,7 +71,7 @@ def states(settlement):
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 @pytest.mark.parametrize("both", [True, False], ids=["both", "workbench alone"])
 async def test_a_workbench_that_raises_is_answered_and_the_agent_goes_on(world, settlement, error, both):
-    workbench = SettledWorkbench(Raising(error, world), settlement, run="trip-42")
+    workbench = SettledWorkbench(Raising(error, world), settlement, run="trip-42", unsettled="allow")
     model = Scripted(turn(("fail", {}), ("act", {})))
     client = SettledChatCompletionClient(model, settlement) if both else model
 
@@ -120,7 +120,7 @@ async def test_the_calls_of_a_cancelled_agent_act_no_more_and_what_they_did_is_u
 @pytest.mark.parametrize("in_team", [False, True])
 async def test_a_cancelled_token_hangs_nobody_and_what_was_begun_is_undone_or_named(world, settlement, both, in_team):
     desk, token = Desk(world), CancellationToken()
-    workbench = SettledWorkbench(desk.tools, settlement, run="trip-42")
+    workbench = SettledWorkbench(desk.tools, settlement, run="trip-42", unsettled="allow")
     model = Scripted(SLOW)
     client = SettledChatCompletionClient(model, settlement) if both else model
     played = AssistantAgent("agent", client, workbench=workbench)
@@ -174,7 +174,7 @@ async def test_nobody_waits_for_a_call_of_the_turn_that_was_cancelled_before_it_
     token.cancel()
     desk = Desk(world)
     with Settlement("memory:", wait=1e6) as settlement:
-        workbench = SettledWorkbench(desk.tools, settlement, run="trip-42")
+        workbench = SettledWorkbench(desk.tools, settlement, run="trip-42", unsettled="allow")
         client = SettledChatCompletionClient(
             Scripted(turn(*[("book", {"hotel": h}) for h in ("Ada", "Bee")])), settlement
         )
@@ -194,7 +194,7 @@ async def test_a_call_whose_token_was_cancelled_before_never_runs_and_keeps_nobo
     token.cancel()
     desk = Desk(world)
     with Settlement("memory:", wait=1e6) as settlement:
-        workbench = SettledWorkbench(desk.tools, settlement, run="trip-42")
+        workbench = SettledWorkbench(desk.tools, settlement, run="trip-42", unsettled="allow")
 
         result = await workbench.call_tool("book", {"hotel": "Ada"}, token, "call-0")
 
@@ -206,7 +206,7 @@ async def test_a_call_whose_token_was_cancelled_before_never_runs_and_keeps_nobo
 async def test_whoever_waits_for_a_call_and_is_cancelled_gets_no_exception_but_the_call_is_cancelled(world, settlement):
     """An agent whose workbench raises hangs, also for a cancellation: so there is none."""
     desk = Desk(world)
-    workbench = SettledWorkbench(desk.tools, settlement, run="trip-42")
+    workbench = SettledWorkbench(desk.tools, settlement, run="trip-42", unsettled="allow")
     job = asyncio.create_task(workbench.call_tool("book", {"hotel": "slow"}))
 
     await desk.running.wait()
@@ -254,7 +254,7 @@ async def test_a_stop_iteration_out_of_a_synchronous_tool_is_a_failure_and_undoe
 
 @pytest.mark.parametrize("ends", ["is cancelled", "fails"])
 async def test_a_call_that_comes_when_its_agent_is_gone_does_not_act(world, settlement, ends):
-    workbench = SettledWorkbench(trip(world), settlement, run="trip-42")
+    workbench = SettledWorkbench(trip(world), settlement, run="trip-42", unsettled="allow")
     client = SettledChatCompletionClient(Scripted(turn(("mail", {"to": "a"}), ids=["first"])), settlement)
 
     async def agent_of_ones_own():

@@ -43,7 +43,7 @@ def desk(world, *, kind="irreversible"):
 
 
 def played(world, settlement, *, both=True, kind="irreversible", message=PAY, **options):
-    workbench = SettledWorkbench(desk(world, kind=kind), settlement, run="trip-42", **options)
+    workbench = SettledWorkbench(desk(world, kind=kind), settlement, run="trip-42", unsettled="allow", **options)
     model = Scripted(message)
     client = SettledChatCompletionClient(model, settlement) if both else model
     return AssistantAgent("agent", client, workbench=workbench, max_tool_iterations=3)
@@ -139,7 +139,7 @@ async def test_with_nobody_to_ask_nothing_runs_and_it_says_what_to_give(world, s
 
 
 def team(world, settlement, model):
-    workbench = SettledWorkbench(desk(world), settlement, run="trip-42", approver="handoff")
+    workbench = SettledWorkbench(desk(world), settlement, run="trip-42", unsettled="allow", approver="handoff")
     client = SettledChatCompletionClient(model, settlement)
     booker = AssistantAgent(
         "booker", client, workbench=workbench, handoffs=[Handoff(target="person")], max_tool_iterations=4
@@ -342,27 +342,39 @@ async def test_an_answer_whose_turn_was_undone_meanwhile_is_let_go_of_and_the_mo
 
 @pytest.mark.parametrize("park", ["keep", "split"])
 @pytest.mark.parametrize("kind", ["irreversible", "idempotent"])
-async def test_several_questions_of_one_turn_are_asked_one_after_the_other_and_the_turn_acts_in_its_order(
-    world, settlement, kind, park
+@pytest.mark.parametrize("answered", ["together", "one by one"])
+async def test_all_questions_of_a_turn_are_asked_at_once_and_it_acts_in_its_order_however_they_are_answered(
+    world, settlement, kind, park, answered
 ):
     message = turn(
         ("book", {"hotel": "Ada"}), ("pay", {"amount": 800}), ("pay", {"amount": 900, "purpose": "rent"}),
         ("mail", {"to": "a"}),
     )  # fmt: skip
-    workbench, model, booker = alone(world, settlement, kind=kind, message=message, park=park)
+    workbench, _, booker = alone(world, settlement, kind=kind, message=message, park=park)
     result = await booker.run(task="go")
-    asked = []
-    for _ in range(2):
-        (question,) = workbench.questions
-        asked.append(question.arguments["amount"])
-        workbench.answer(question.key, approve())
+    assert [question.arguments["amount"] for question in workbench.questions] == [800, 900]
+    assert world.log == ["book Ada"]
+    for _ in range(1 if answered == "together" else 2):
+        for question in workbench.questions if answered == "together" else workbench.questions[:1]:
+            workbench.answer(question.key, approve())
         result = await booker.run(task="answered")
 
-    assert asked == [800, 900]
     assert workbench.questions == []
     assert world.log == ["book Ada", "pay 800 deposit", "pay 900 rent", "mail a"]
     assert answers(result) == [(False, "booked"), (False, "paid 800"), (False, "paid 900"), (False, "sent")]
-    assert len(model.requests) == 4
+
+
+@pytest.mark.parametrize("no", [0, 1])
+async def test_a_no_to_one_of_the_questions_of_a_turn_undoes_all_of_it(world, settlement, no):
+    message = turn(("book", {"hotel": "Ada"}), ("pay", {"amount": 800}), ("pay", {"amount": 900, "purpose": "rent"}))
+    workbench, _, booker = alone(world, settlement, kind="irreversible", message=message)
+    await booker.run(task="go")
+    for number, question in enumerate(workbench.questions):
+        workbench.answer(question.key, reject("too dear") if number == no else approve())
+    await booker.run(task="answered")
+
+    assert world.log == ["book Ada", "cancel Ada"]
+    assert workbench.questions == []
 
 
 def test_to_hand_off_takes_an_id_for_the_job(world, settlement):

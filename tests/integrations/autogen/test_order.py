@@ -20,7 +20,7 @@ async def test_effects_of_one_turn_happen_in_issuance_order(world, settlement, s
 
 
 async def test_a_workbench_alone_keeps_the_order_of_entry(world, settlement):
-    workbench = SettledWorkbench([slow_act(world)], settlement, run="trip-42")
+    workbench = SettledWorkbench([slow_act(world)], settlement, run="trip-42", unsettled="allow")
 
     result = await AssistantAgent("agent", Scripted(FIVE), workbench=workbench).run(task="go")
 
@@ -30,7 +30,7 @@ async def test_a_workbench_alone_keeps_the_order_of_entry(world, settlement):
 
 @pytest.mark.parametrize("streams", [False, True])
 async def test_a_client_alone_hands_out_one_call_at_a_time(world, settlement, streams):
-    client = SettledChatCompletionClient(Scripted(FIVE), settlement, run="trip-42")
+    client = SettledChatCompletionClient(Scripted(FIVE), settlement, run="trip-42", unsettled="allow")
 
     result = await AssistantAgent(
         "agent", client, tools=[slow_act(world)], max_tool_iterations=6, model_client_stream=streams

@@ -257,7 +257,7 @@ async def test_workbenches_that_cannot_settle_together_are_refused_before_the_mo
 
 async def test_a_workbench_alone_settles_each_call_by_itself(world, settlement):
     message = turn(("book", {"hotel": "Ada"}), ("rent", {"plate": "X"}), ("mail", {"to": "a"}))
-    workbench = SettledWorkbench(trip(world, broken=["rent"]), settlement, run="trip-42")
+    workbench = SettledWorkbench(trip(world, broken=["rent"]), settlement, run="trip-42", unsettled="allow")
 
     result = await AssistantAgent("agent", Scripted(message), workbench=workbench).run(task="go")
 

@@ -248,7 +248,7 @@ async def test_an_agent_that_anothers_tool_runs_cannot_hand_a_question_off_and_s
         return "paid"
 
     model = Scripted(turn(("book", {"hotel": "Ada"})), turn(("pay", {"amount": 800})))
-    workbench = SettledWorkbench([*trip(world), pay], settlement, run="trip-42", approver="handoff")
+    workbench = SettledWorkbench([*trip(world), pay], settlement, run="trip-42", approver="handoff", unsettled="allow")
     client = SettledChatCompletionClient(model, settlement) if both else model
     inner = AssistantAgent("inner", client, workbench=workbench, handoffs=["boss"], max_tool_iterations=4)
     outer = agent(

@@ -28,7 +28,7 @@ from pydantic import BaseModel
 from tests.integrations.autogen.world import INFO, Scripted, agent, answers, trip, turn
 from tests.rooms.autogen import _config
 
-from settlemark import DeclarationError, UsageError, effect
+from settlemark import DeclarationError, UsageError
 from settlemark_autogen import SettledChatCompletionClient, SettledWorkbench
 
 
@@ -94,7 +94,7 @@ async def test_any_workbench_is_settled_and_an_undo_reads_what_it_said_in_json(w
 
 async def test_its_answers_come_whole_out_of_the_record_images_too(world, settlement):
     async def answer():
-        workbench = SettledWorkbench(Remote(world), settlement, run="trip-42", effects=EFFECTS)
+        workbench = SettledWorkbench(Remote(world), settlement, run="trip-42", effects=EFFECTS, unsettled="allow")
         return await workbench.call_tool("book", {"hotel": "Ada"}, call_id="call-0")
 
     first, again = await answer(), await answer()
@@ -152,9 +152,11 @@ async def test_a_job_without_an_id_goes_on_where_its_state_was_saved(world, sett
     async def play(workbench):
         return await workbench.call_tool("book", {"hotel": "Ada"}, call_id="call-0")
 
-    first = SettledWorkbench(Remote(world), settlement, effects=EFFECTS)
+    first = SettledWorkbench(Remote(world), settlement, effects=EFFECTS, unsettled="allow")
     await play(first)
-    again, stranger = (SettledWorkbench(Remote(world), settlement, effects=EFFECTS) for _ in range(2))
+    again, stranger = (
+        SettledWorkbench(Remote(world), settlement, effects=EFFECTS, unsettled="allow") for _ in range(2)
+    )
     await again.load_state(await first.save_state())
     await play(again)
     await play(stranger)
@@ -181,8 +183,8 @@ async def test_overridden_names_are_settled_under_the_names_the_model_knows(worl
         return "rang"
 
     inner = StaticWorkbench([FunctionTool(ring, description="ring")], {"ring": ToolOverride(name="toll")})
-    workbench = SettledWorkbench(inner, settlement, run="trip-42", effects={"toll": "irreversible"} and {
-        "toll": {"kind": "irreversible", "scope": "bell:/{bell}"}})  # fmt: skip
+    effects = {"toll": {"kind": "irreversible", "scope": "bell:/{bell}"}}
+    workbench = SettledWorkbench(inner, settlement, run="trip-42", unsettled="allow", effects=effects)
 
     result = await workbench.call_tool("toll", {"bell": "big"})
 
@@ -380,23 +382,27 @@ async def test_only_the_call_that_was_issued_takes_its_place_in_the_turn(world, 
     assert [len(t.effects) for t in settlement.transactions()][-1] == 2
 
 
+@pytest.mark.parametrize("unsettled", ["refuse", "warn", "allow"])
 @pytest.mark.parametrize("both", [True, False], ids=["with the client", "alone"])
-async def test_a_workbench_without_the_client_says_before_its_first_call_acts_what_it_cannot_do(
-    world, settlement, caplog, both
+async def test_a_workbench_without_the_client_refuses_what_acts_and_says_what_it_cannot_do(
+    world, settlement, caplog, both, unsettled
 ):
-    said = []
-
-    @effect("reversible", scope="room:/{hotel}", undo=lambda hotel: None)
-    def book(hotel: str) -> str:
-        """Book a room."""
-        said.extend(record.getMessage() for record in caplog.records)
-        return hotel
-
-    model = Scripted(turn(("book", {"hotel": "Ada"})))
-    workbench = SettledWorkbench([book], settlement, run="trip-42")
+    model = Scripted(turn(("look", {"hotel": "Ada"}), ("book", {"hotel": "Ada"})))
+    workbench = SettledWorkbench(trip(world), settlement, run="trip-42", unsettled=unsettled)
     client = SettledChatCompletionClient(model, settlement) if both else model
 
-    await AssistantAgent("agent", client, workbench=workbench).run(task="go")
+    result = await AssistantAgent("agent", client, workbench=workbench, max_tool_iterations=2).run(task="go")
 
-    told = [text for text in said if "no SettledChatCompletionClient beside it" in text]
-    assert len(told) == (0 if both else 1)
+    refused = not both and unsettled == "refuse"
+    warned = [r.getMessage() for r in caplog.records if "no SettledChatCompletionClient beside it" in r.getMessage()]
+    assert world.log == (["look Ada"] if refused else ["look Ada", "book Ada"])
+    assert len(warned) == (1 if not both and unsettled == "warn" else 0)
+    looked, booked = answers(result)
+    assert (looked[0], booked[0]) == (False, refused)
+    if refused:
+        assert 'or pass unsettled="warn" to go on without; nothing was run' in booked[1]
+
+
+def test_a_mistyped_unsettled_is_refused(world, settlement):
+    with pytest.raises(UsageError, match="unsettled='no': choose one of 'refuse', 'warn', 'allow'"):
+        SettledWorkbench(trip(world), settlement, run="trip-42", unsettled="no")
