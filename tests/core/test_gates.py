@@ -106,7 +106,7 @@ def test_what_the_helpers_make_means_what_they_say(arguments, because):
     ],
 )
 def test_what_is_no_answer_is_refused_and_nothing_acted(settlement, gated, world, recorded, answer, told):
-    person = Person(answer)
+    person = Person(answer, answer)
     with (
         pytest.raises(UsageError) as caught,
         settlement.transaction("trip", approver=person) as tx,
@@ -116,6 +116,23 @@ def test_what_is_no_answer_is_refused_and_nothing_acted(settlement, gated, world
     assert world.log == []
     assert outcomes(recorded, settlement) == ("aborted", [("book", "dropped", "clean")])
     assert host_of(settlement).protocol.live == {}
+
+
+@pytest.mark.parametrize("wrong", ["maybe", {"decision": "edit", "arguments": {"house": "b"}}])
+def test_an_approver_whose_answer_is_none_is_asked_once_more_with_what_was_wrong_and_the_right_one_is_taken(
+    settlement, gated, world, wrong
+):
+    errors = []
+
+    def answer(gate):
+        errors.append(gate.error)
+        return wrong if len(errors) == 1 else True
+
+    with settlement.transaction("trip", approver=answer) as tx:
+        tx.call(gated.book, room="a")
+    assert len(world.log) == 1
+    assert errors[0] is None
+    assert "maybe" in errors[1] or "house" in errors[1]
 
 
 # ---- declarations
@@ -350,7 +367,7 @@ def test_the_same_arguments_given_again_are_a_yes(settlement, gated, recorded):
 def test_arguments_that_the_tool_does_not_take_are_refused_and_nothing_acted(settlement, gated, world, arguments):
     with (
         pytest.raises(UsageError),
-        settlement.transaction("trip", approver=Person({"decision": "edit", "arguments": arguments})) as tx,
+        settlement.transaction("trip", approver=Person(*[{"decision": "edit", "arguments": arguments}] * 2)) as tx,
     ):
         tx.call(gated.book, room="a")
     assert world.log == []
@@ -370,7 +387,7 @@ def test_other_arguments_are_checked_as_those_of_the_call_were_and_nothing_acted
         pytest.raises(
             UsageError, match="send refuses the arguments that were given in place of its own: ValueError: not"
         ),
-        settlement.transaction("trip", approver=Person(edit({"to": "boss"}))) as tx,
+        settlement.transaction("trip", approver=Person(*[edit({"to": "boss"})] * 2)) as tx,
     ):
         tx.call(send, to="x")
     assert (world.log, host_of(settlement).protocol.live, settlement.residue()) == ([], {}, [])

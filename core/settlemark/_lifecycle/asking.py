@@ -35,6 +35,7 @@ Control = tuple[type[BaseException], ...]
 """Exceptions by which a framework stops at a question: they pass through."""
 TRIES = 3
 """How often a person is asked whose answer cannot be read."""
+_TRIES_OF_APPROVER = 2
 
 
 class Asking:
@@ -62,14 +63,14 @@ class Asking:
     ) -> Program[tuple[Approval, Effect | None, AnswerOnRecord | None]]:
         """Return the answer, the effect with the answer's arguments (if any), and the answer from elsewhere (if any).
 
-        A framework's question is asked again, with the error, when the answer cannot be read; `TRIES` times at most,
-        since the answer may come from a function.
+        A question is put again, with the error, when its answer cannot be read: a framework's `TRIES` times at most, an
+        approver's once more, since the answer may come from a function.
 
         Raises:
             UsageError: no answer could be read.
         """
         gate = _gate_of(attempt, effect)
-        for tries in range(TRIES, 0, -1):
+        for tries in range(TRIES if effect.ask is not None else _TRIES_OF_APPROVER, 0, -1):
             try:
                 asking = ask if effect.ask is not None else self._listening(ask, effect.key)
                 answer = yield self._kernel.callers.asking(attempt.name, asking, gate)
@@ -90,7 +91,7 @@ class Asking:
                 yield from self._record_outcome(attempt, effect)
                 raise
             except UsageError as error:
-                if effect.ask is None or tries == 1:
+                if tries == 1:
                     yield from self.withdraw(attempt, effect, NOTHING)
                     raise
                 gate.error = str(error)
