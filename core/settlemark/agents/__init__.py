@@ -21,8 +21,8 @@ opens the turn itself, under that name:
   where each call comes in a task of its own, `Gathering(…).open(begin)` has the first that comes open the turn for all;
 - *a tool is to run*: `turn.perform(place, tool, arguments)`; where another call's task may release it,
   `Caller().run(tool)` runs it in this context; *the framework is done with it*: `turn.leave(place)`;
-- *questions of several calls are shown at once*: `place.ask_in(task)`; *a call runs an agent*, whose own calls tell what
-  it does: `place.run_as_agent()`;
+- *questions of several calls are shown at once*: `place.ask_in(task)`; *a call runs an agent*, whose own calls tell
+  what it does: `place.run_as_agent()`;
 - *a call will not come*: `turn.absent(place)`, or `gathering.give_up(place)`, whose `Roll` knows which calls have come;
   *the framework was cut short*: `turn.abandon(error)`;
 - *turns are to settle together*: `shared = Shared(settlement, name)`, `open_turn(…, within=part)` with the part that
