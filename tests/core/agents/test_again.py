@@ -409,3 +409,33 @@ async def test_a_single_call_repeats_nothing_that_the_model_was_told_of(office, 
     work = AgentRun(settlement, "trip").work()
     assert await office.answer(work.single(*office.calls(settlement, MAIL, ids=["b"]), answered={"a"}), 0) == "mail ada"
     assert office.log == [("mail", "ada"), ("mail", "ada")]
+
+
+@pytest.mark.parametrize("kind", ["irreversible", "reversible"])
+async def test_what_a_person_said_no_to_is_told_so_again_and_is_neither_asked_about_nor_done(office, tmp_path, kind):
+    asked = []
+
+    def approver(gate):
+        asked.append(gate.tool)
+        return {"decision": "reject", "because": "too dear"} if len(asked) == 1 else {"decision": "approve"}
+
+    def begin():
+        settlement = office.settlement(f"sqlite:///{tmp_path / 'ledger.db'}", approver=approver)
+        settlement.declare("sign", kind, scope="contract:/{what}", function=sign, approve=True,
+                           **({"undo": unsign} if kind == "reversible" else {}))  # fmt: skip
+        return settlement
+
+    def sign(what):
+        return office.act("sign", what)
+
+    def unsign(what):
+        office.act("unsign", what)
+
+    for _ in range(2):
+        with begin() as settlement:
+            [told] = await office.play(
+                AgentRun(settlement, "trip-42").work("clerk").turn(office.calls(settlement, ("sign", {"what": "a"})))
+            )
+            assert told.startswith("Rejected")
+            assert "too dear" in told
+    assert (asked, office.log) == (["sign"], [])
