@@ -292,3 +292,24 @@ def test_what_an_undeclared_tool_does_keeps_no_other_turn_of_its_run_waiting(off
 
     assert office.log == ["b acted"]
     assert dict(states(settlement)) == {"trip/a": "open" if asks else "committed", "trip/b": "committed"}
+
+
+def test_where_nothing_is_undone_a_call_that_fails_stops_no_other(office, opened, perform):
+    office.fails.add(BOOK_ACT)
+    turn, (book, mail) = opened(BOOK, MAIL, undoes=False)
+    with pytest.raises(OSError, match="book 1 is out of order") as failed:
+        perform(turn, book)
+    run_sync(turn.leave(book, error=failed.value))
+    assert (perform(turn, mail), office.log) == ("mail ada", [MAIL_ACT])
+
+
+def test_a_calls_place_is_by_its_arguments_as_its_tool_will_get_them(office, settlement):
+    turn = run_sync(open_turn(settlement, "trip/step-1", run="trip", order="scopes"))
+    calls = [Call("book", {}, settlement.declared("book"), None, {"room": room}) for room in ("1", "2")]
+    _, second = run_sync(turn.place_all(calls))
+    assert (
+        run_sync(turn.perform(second, lambda: office.book("2"), {}, given=calls[1].given)) == "book 2"
+    )  # waits for no other
+    run_sync(turn.leave(second))
+    run_sync(turn.abandon(Aside()))
+    assert office.log == [("book", "2"), ("unbook", "2")]
