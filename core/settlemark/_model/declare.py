@@ -54,7 +54,8 @@ def _handler(role: str, function: Callable[..., Any] | None, tool: str, names: f
     if function is None:
         return None
     if not callable(function):
-        raise DeclarationError(f"{role}= of {tool} is {function!r}: pass a function", tool=tool)
+        form = "True or a function" if role == "approve" else "a function"
+        raise DeclarationError(f"{role}= of {tool} is {function!r}: pass {form}", tool=tool)
     if role != "scope":  # a scope= generator may yield several scopes
         _refuse_lazy(f"{role}= of {tool}", function, tool)
     name = prose(f"{getattr(function, '__module__', '?')}.{getattr(function, '__qualname__', repr(function))}", 1_000)

@@ -46,7 +46,8 @@ def as_answer(given: Any, tool: str) -> Any:
         action: Any = decision.get("edited_action", decision.get("args"))
         if isinstance(action, Mapping):
             return _edited(cast("Mapping[str, Any]", action), tool, given)
-    return given
+    misspelt = isinstance(kind, str) and kind not in (*_YES, *_NO, "edit")
+    return {"decision": kind} if misspelt else given  # the refusal names it: 'aprove' is not a decision
 
 
 def _edited(action: Mapping[str, Any], tool: str, given: Any) -> Any:

@@ -95,6 +95,16 @@ def test_an_edit_runs_the_call_with_the_persons_arguments(world, settlement, ans
     assert world.log == ["mail bee"]
 
 
+@pytest.mark.parametrize(
+    "answer", [{"decisions": [{"type": "aprove"}]}, [{"type": "aprove", "args": None}], {"type": "aprove"}], ids=str
+)
+def test_a_misspelt_type_is_named_and_nothing_runs(world, settlement, answer):
+    [question] = asked(world, settlement, answer)["__interrupt__"]
+
+    assert question.value["error"].startswith("'aprove' is not a decision: answer \"approve\"")
+    assert world.log == []
+
+
 @pytest.mark.parametrize("answer", UNREAD, ids=str)
 def test_what_no_form_reads_is_asked_again_with_the_forms_and_nothing_runs(world, settlement, answer):
     state = asked(world, settlement, answer)
