@@ -50,12 +50,14 @@ def inverse(function: Callable[..., Any], **fields: str) -> Callable[..., Any]:
     return chosen
 
 
+_FORMS = {"approve": "True or a function"}
+
+
 def _handler(role: str, function: Callable[..., Any] | None, tool: str, names: frozenset[str] | None) -> Handler | None:
     if function is None:
         return None
     if not callable(function):
-        form = "True or a function" if role == "approve" else "a function"
-        raise DeclarationError(f"{role}= of {tool} is {function!r}: pass {form}", tool=tool)
+        raise DeclarationError(f"{role}= of {tool} is {function!r}: pass {_FORMS.get(role, 'a function')}", tool=tool)
     if role != "scope":  # a scope= generator may yield several scopes
         _refuse_lazy(f"{role}= of {tool}", function, tool)
     name = prose(f"{getattr(function, '__module__', '?')}.{getattr(function, '__qualname__', repr(function))}", 1_000)
