@@ -6,8 +6,9 @@ import threading
 
 import pytest
 
-from settlemark import DeclarationError, Settlement, effect
+from settlemark import DeclarationError, EffectClass, Settlement, effect
 from settlemark.agents import Declarations, declared_at
+from settlemark.agents._declarations import as_settled
 from settlemark.hosting import host_of
 
 
@@ -170,3 +171,11 @@ def test_what_is_learned_once_stays_whatever_else_is_told_of_it_later():
     tools.learn("look", look)
     tools.learn("look", len)
     assert tools.of("look").kind.value == "read"
+
+
+def test_where_nothing_is_undone_a_tool_only_reads_or_acts(office):
+    with office.settlement() as settlement:
+        book, look = settlement.declared("book"), settlement.declared("look")
+        told = as_settled(book, False)
+        assert (told.kind, told.tool, told.scope, told.undo) == (EffectClass.OPAQUE, "book", book.scope, None)
+        assert (as_settled(look, False), as_settled(book, True)) == (look, book)

@@ -313,3 +313,29 @@ def test_a_calls_place_is_by_its_arguments_as_its_tool_will_get_them(office, set
     run_sync(turn.leave(second))
     run_sync(turn.abandon(Aside()))
     assert office.log == [("book", "2"), ("unbook", "2")]
+
+
+def test_of_a_turn_that_was_undone_what_a_read_was_answered_stands(office, opened, perform):
+    office.fails.add(BOOK_ACT)
+    turn, (look, mail, book) = opened(("look", {"room": "2"}), MAIL, BOOK)
+    found = perform(turn, look)
+    run_sync(turn.leave(look))
+    perform(turn, mail, may_wait=False)
+    run_sync(turn.leave(mail))
+    with pytest.raises(OSError, match="book 1 is out of order") as failed:
+        perform(turn, book)
+    run_sync(turn.leave(book, error=failed.value))
+    assert (turn.is_undone, turn.last_word(look, found), office.log) == (True, "look 2", [("look", "2")])
+
+
+def test_where_a_failing_call_stops_no_other_the_turn_settles_without_it(office, perform):
+    office.fails.add(BOOK_ACT)
+    with office.settlement(on_failure="continue") as settlement:
+        turn = run_sync(open_turn(settlement, "trip/step-1", run="trip"))
+        book, mail = run_sync(turn.place_all(office.calls(settlement, BOOK, MAIL)))
+        with pytest.raises(OSError, match="book 1 is out of order") as failed:
+            perform(turn, book)
+        run_sync(turn.leave(book, failed=str(failed.value)))  # the framework has told its model
+        perform(turn, mail, may_wait=False)
+        run_sync(turn.leave(mail))
+        assert (turn.settled, office.log, states(settlement)) == (True, [MAIL_ACT], [("trip/step-1", "committed")])
