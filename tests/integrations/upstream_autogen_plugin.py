@@ -86,7 +86,8 @@ class Swap:
         class Settled(SettledWorkbench):
             def __init__(self, tools, tool_overrides=None) -> None:
                 swap.made["workbench"] += 1
-                super().__init__(stock(tools, tool_overrides), swap.settlement, run=f"run-{swap.made['workbench']}")
+                inner, run = stock(tools, tool_overrides), f"run-{swap.made['workbench']}"
+                super().__init__(inner, swap.settlement, run=run, unsettled="allow")
 
         return Settled
 
