@@ -13,7 +13,6 @@ from settlemark._attempt.turn import Turn
 from settlemark._edges.errors import InDoubt, Refused
 from settlemark._model.disposition import Disposition
 from settlemark._model.effect_class import EffectClass, Outcome
-from settlemark._protocol.states import State
 from settlemark._runtime.driver import Driver
 from settlemark.agents._call import PlacedCall
 from settlemark.agents._settling import Settling
@@ -87,9 +86,7 @@ class Answers:
 
     def undone(self, call: PlacedCall) -> str | None:
         """Return what became of a call that had succeeded before its turn was undone, or None: its answer stands."""
-        txn = self._attempt.txn
-        gone = txn is not None and (self._end.is_taken_back or txn.state in (State.ABORTING, State.ABORTED))
-        if not gone or self._end.suspended or not call.effects:
+        if not self._end.is_undone or self._end.suspended or not call.effects:
             return None
         known = self._attempt.effects.get(call.effects[-1].path)
         effect = None if known is None else self.acting(call)

@@ -31,7 +31,6 @@ from settlemark._model.effect_class import Outcome
 from settlemark._model.guards import Order
 from settlemark._model.scope import Scope
 from settlemark._protocol.holdings import fire
-from settlemark._protocol.states import State
 from settlemark.agents._answers import Answers
 from settlemark.agents._call import Call, PlacedCall, is_given_up, unset
 from settlemark.agents._declarations import as_settled
@@ -162,8 +161,7 @@ class OpenTurn:
     @property
     def is_undone(self) -> bool:
         """Whether it acted, and that was undone, or nobody knows what came of it."""
-        gone = (txn := self.attempt.txn) is not None and txn.state in (State.ABORTING, State.ABORTED)
-        return self.refusal is not None or self._end.is_taken_back or gone
+        return self.refusal is not None or self._end.is_undone
 
     def look_with(self, look: Callable[[], float | None]) -> None:
         """Call `look` whenever a call begins to wait: it reports calls that will not come, by `absent`.

@@ -138,6 +138,11 @@ class Recalled:
         default_factory=list[tuple[EffectRow, Callable[[str], bool], str]]
     )
 
+    def add(self, decisions: Iterable[Decision]) -> None:
+        """Add decisions that are not among those known."""
+        known = {decision.key for decision in self.decisions}
+        self.decisions.extend(decision for decision in decisions if decision.key not in known)
+
     def undone_of(self, answered: Mapping[int, Call]) -> dict[int, str]:
         """Return what is told of these calls, whose answers their model was given before they were undone, by place."""
         stands = {decision.call_id for decision in self.decisions}

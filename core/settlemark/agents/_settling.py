@@ -116,6 +116,12 @@ class Settling:
             return not (self._expected or self._settling or self.cut is not None or self._waiting)
 
     @property
+    def is_undone(self) -> bool:
+        """Whether its transaction was undone, or it by itself."""
+        txn = self.attempt.txn
+        return self.is_taken_back or (txn is not None and txn.state in (State.ABORTING, State.ABORTED))
+
+    @property
     def because(self) -> str:
         """Why it was undone, in words."""
         if self.cut is not None and self._abandoned:

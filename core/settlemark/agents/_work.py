@@ -244,8 +244,7 @@ class Work:
             yield from ask_again(self.run.settlement, self.run.doubts)
             yield from ask_again(self.run.settlement, recalled.decisions)
             with self._lock:
-                keys = {decision.key for decision in recalled.decisions}
-                recalled.decisions.extend(doubt for doubt in self.run.doubts if doubt.key not in keys)
+                recalled.add(self.run.doubts)
                 found = recalled.claim([(calls[place], self._scopes(calls[place])) for place in acting], once=turn.once)
             known = {place: one for place, one in zip(acting, found, strict=True) if one is not None}
             for place in acting if untrue else ():
@@ -267,9 +266,7 @@ class Work:
             over = [other for other in self._once if other.settled]
             self._once = [other for other in self._once if not other.settled]
             effects = [effect for other in over for effect in other.effects()]
-            known = {decision.key for decision in recalled.decisions}
-            found = standing(effects, host_of(self.run.settlement).ledger.payloads)
-            recalled.decisions.extend(decision for decision in found if decision.key not in known)
+            recalled.add(standing(effects, host_of(self.run.settlement).ledger.payloads))
 
     def plan_again(self, plan: Plan, place: int, call: Call, *, is_seated: bool) -> Program[None]:
         """Plan one call of a turn as another, which will run in its place if it has one; it repeats nothing else."""
