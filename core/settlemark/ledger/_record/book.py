@@ -290,8 +290,11 @@ class SqlBook:
         keys = dict.fromkeys(
             row[0] for row in self._wire.query(IN_DOUBT, {"b_namespace": self._namespace, "b_run": run})
         )
-        kept = (recorded for key in keys if (recorded := self.find(key)) is not None)
-        return list({e.row.key: e for recorded in kept for e in recorded.effects if e.row.key in keys}.values())
+        found: dict[str, RecordedEffect] = {}
+        for key in keys:
+            recorded = None if key in found else self.find(key)  # an attempt is read once, however many it has
+            found |= {} if recorded is None else {e.row.key: e for e in recorded.effects if e.row.key in keys}
+        return list(found.values())
 
     def since(self, epoch: int) -> list[RecordedTransaction]:
         """Return every recorded attempt at this epoch or later, oldest first."""
