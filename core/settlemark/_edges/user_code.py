@@ -162,6 +162,8 @@ def done(answer: _T, function: object) -> _T:
 
 def _is_work(answer: Any, kind: type[Any]) -> bool:
     """Whether an answer is work that waits to be called, iterated over or entered, or that goes on elsewhere."""
+    if kind in _PLAIN:
+        return False
     if issubclass(kind, (*_LAZY, Iterator, AsyncIterator)):
         return not issubclass(kind, IOBase)
     return issubclass(kind, _CALLED) or (issubclass(kind, _runners()) and not _is_over(answer))
