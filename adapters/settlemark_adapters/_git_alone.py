@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -84,8 +84,7 @@ def filters(names: Iterable[str]) -> set[str]:
     >>> sorted(filters(["filter.lfs.clean", "filter.a.b.process", "filter..smudge", "filter.clean", "core.bare"]))
     ['', 'a.b', 'lfs']
     """
-    split = (name.partition(".")[2].rpartition(".") for name in names if name.startswith("filter."))
-    return {driver for driver, dot, kind in split if kind in _FILTERS and dot}
+    return {driver for driver, kind in _named_in("filter", names) if kind in _FILTERS}
 
 
 def without(drivers: Iterable[str]) -> dict[str, str]:
@@ -105,8 +104,16 @@ def without_hooks(names: Iterable[str]) -> dict[str, str]:
     >>> without_hooks(["hook.linter.event", "hook.a.b.command", "hook.linter.command", "hook.jobs", "core.bare"])
     {'hook.a.b.enabled': 'false', 'hook.linter.enabled': 'false'}
     """
-    split = (name.partition(".")[2].rpartition(".") for name in names if name.startswith("hook."))
-    return {f"hook.{hook}.enabled": "false" for hook in sorted({hook for hook, dot, _ in split if dot})}
+    return {f"hook.{hook}.enabled": "false" for hook in sorted({hook for hook, _ in _named_in("hook", names)})}
+
+
+def _named_in(section: str, names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield the own name and the setting's, for each that a section of the configuration has of something it names."""
+    for name in names:
+        if name.startswith(f"{section}."):
+            own, dot, setting = name.partition(".")[2].rpartition(".")
+            if dot:
+                yield own, setting
 
 
 @cache
