@@ -31,7 +31,7 @@ def apart(call: Any, names: Iterable[str]) -> Any:
     (True, False)
     """
     given = call["args"]
-    own = {name: json_text.snapshot(given[name]) for name in names if name in given and not is_plain(given[name])}
+    own = {name: json_text.snapshot(given[name]) for name in names if name in given}
     return {**call, "args": {**given, **own}}
 
 

@@ -82,11 +82,7 @@ def _reached_from(found: object) -> Iterator[object]:
     elif isinstance(found, list | tuple | set):
         yield from cast("Iterable[object]", found)
     elif isinstance(found, Runnable) or hasattr(found, "__dict__"):
-        yield from (
-            value
-            for value in _own(found)
-            if isinstance(value, Runnable | list | tuple | dict | MethodType | FunctionType)
-        )
+        yield from (value for value in _own(found) if isinstance(value, _LOOKED_INTO))
 
 
 def _own(found: object) -> Iterable[object]:
