@@ -28,6 +28,8 @@ BESIDE = ("-wal", "-shm", "-journal")
 BASE_CODE = 0xFF  # SQLite's extended error codes have the basic code in their last byte
 _NO_ROOM = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 _PAUSE_SECONDS = 0.0005
+_chance = random.SystemRandom()
+"""Chance of our own: a program that has seeded `random`, or looks after it, is not disturbed from a thread."""
 
 
 class LateLockError(sqlite3.OperationalError, LateError):
@@ -54,7 +56,7 @@ def patiently(run: Callable[[], Any]) -> Any:
                 late = LateLockError(str(error))
                 late.sqlite_errorcode, late.sqlite_errorname = error.sqlite_errorcode, error.sqlite_errorname
                 raise late from error
-            time.sleep(_PAUSE_SECONDS * (0.5 + random.random()))  # noqa: S311 - so that they do not collide again
+            time.sleep(_PAUSE_SECONDS * (0.5 + _chance.random()))  # so that they do not collide again
 
 
 class LedgerFile:
