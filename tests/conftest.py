@@ -12,14 +12,14 @@ import pytest
 # SystemError when a traceback that is logged meanwhile is parsed, too.
 import tests.rooms.replica  # noqa: F401
 from _pytest.doctest import DoctestModule
-from tests.extent import MORE, NAMED, divided, is_deep
+from tests.extent import MORE, NAMED, divided, examples, is_deep
 from tests.rooms.acts import _current
 from tests.rooms.ledger import _limits
 from tests.rooms.model import Registry, declare, identity
 from tests.servers import VARIABLE, Postgres, PostgresServer, require_driver, require_own_server
 
 # No test asserts a time: on a busy machine an example takes as long as it takes.
-hypothesis.settings.register_profile("settlemark", deadline=None, print_blob=True)
+hypothesis.settings.register_profile("settlemark", deadline=None, print_blob=True, max_examples=examples(100))
 hypothesis.settings.load_profile("settlemark")
 
 
@@ -55,6 +55,12 @@ def pytest_collect_file(file_path):
     found = yield
     prompts = ">>> " in file_path.read_text() if any(isinstance(each, DoctestModule) for each in found) else False
     return [each for each in found if prompts or not isinstance(each, DoctestModule)]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers():
+    """Run one worker more than there are cores: tests wait for disks and for other processes."""
+    return (os.cpu_count() or 1) + 1
 
 
 def pytest_collection_modifyitems(config, items):

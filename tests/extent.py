@@ -3,8 +3,8 @@
 `SETTLEMARK_TESTS` says which: without it the quick tests run, `more` is what CI runs, `all` is all.
 
 The quick tests leave out `DEEP`, and what is marked `deep`: what kills processes, starts servers and whole frameworks,
-or explores. Of a parametrized test they have a few cases, spread over all of them. Of a sweep (`sampled(n)`) `more` has
-one case in n: a fault rarely hides in one case alone.
+or explores. Of a parametrized test they have a few cases, spread over all of them, and of a property a quarter of its
+examples. Of a sweep (`sampled(n)`) `more` has one case in n: a fault rarely hides in one case alone.
 """
 
 from __future__ import annotations
@@ -37,12 +37,17 @@ DEEP = (
     "adapters/store/test_store_crashes.py",
     "adapters/test_conformance.py",
     "benchmarks",
+    "core/commands/test_doubts.py",
     "core/commands/test_hanging.py",
+    "core/commands/test_printing.py",
+    "core/commands/test_recover.py",
+    "core/commands/test_residue.py",
     "core/crashes",
     "core/explorer",
     "core/ledgers/test_statements.py",
     "core/test_cut_off.py",
     "core/test_forking.py",
+    "core/test_interpreter_ends.py",
     "core/test_interrupts.py",
     "core/test_shared_stores.py",
     "core/testing",
@@ -60,7 +65,8 @@ DEEP = (
     "integrations/pydantic_ai/test_again.py",
     "integrations/pydantic_ai/test_durability.py",
     "integrations/test_upstream_tool_node.py",
-    "mutants/test_mutants.py",
+    "mutants",
+    "test_servers.py",
 )
 """Folders and files, of which the quick tests have none."""
 NAMED = "what kills processes, starts whole frameworks or explores (DEEP in tests/extent.py, and tests marked deep)"
@@ -74,6 +80,11 @@ _DEEP = frozenset(_HERE / deep for deep in DEEP)
 def is_deep(path: Path) -> bool:
     """Whether a folder or file has no quick tests."""
     return not _DEEP.isdisjoint((path, *path.parents))
+
+
+def examples(number: int) -> int:
+    """How many examples a property is tried with, of so many that CI tries it with."""
+    return number if MORE else max(1, number // 4)
 
 
 def divided(items: Iterable[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
@@ -106,4 +117,4 @@ def _chosen(cases: list[pytest.Item]) -> list[pytest.Item]:
     return [found[n * last // (CASES - 1)] for n in range(CASES)] if len(found) > CASES else found
 
 
-__all__ = ["ALL", "MORE", "NAMED", "divided", "is_deep"]
+__all__ = ["ALL", "MORE", "NAMED", "divided", "examples", "is_deep"]

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypedDict, TypeVar, Unpack, overload
 
-from settlemark import CurrentCall, Declaration, DeclarationError, EffectClass, Settlement, current_call
+from settlemark import Approval, CurrentCall, Declaration, DeclarationError, EffectClass, Settlement, current_call
 from settlemark.hosting import HELD_CLASSES, EffectName, Handler, bear, declaration_of, declare, host_of
 
 P = ParamSpec("P")
@@ -50,9 +50,10 @@ class Parts(TypedDict, total=False):
     unknown: tuple[type[BaseException], ...]
     window: float
     aliases: tuple[str, ...]
+    commutes: str
     live: Callable[..., Any]
     valid_for: float
-    approve: bool | Callable[..., Any]
+    approve: bool | Callable[..., Any] | Approval
     redact: tuple[str, ...]
 
 
@@ -293,6 +294,8 @@ def _fitting(kind: EffectClass, parts: Mapping[str, Any]) -> dict[str, Any]:
         unused.add("release")
     if kind is not EffectClass.REVERSIBLE:
         unused.add("cost")
+    if kind not in (EffectClass.REVERSIBLE, EffectClass.STAGED):
+        unused.add("commutes")
     if kind is not EffectClass.READ:
         unused |= {"live", "valid_for"}
     if kind in (EffectClass.READ, EffectClass.STAGED):

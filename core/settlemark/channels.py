@@ -29,7 +29,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from settlemark._edges.errors import SettlemarkError, UsageError
 from settlemark._model.json_text import decode, encode
-from settlemark.history._replica_reads import ReplicaRead
+from settlemark.history._detect.replica_reads import ReplicaRead
 
 PRIMARY = "primary"
 """The name, in a log of reads, of the copy that takes the writes."""

@@ -8,14 +8,17 @@ A shim stands on `settlemark.agents`; this module is for what is particular to a
   `in_event_loop`, `running_loop`, `Patience`, `uninterrupted`, `to_its_end`; `Once`.
 - *Parts of a transaction*: `Turn` (an order that several turns keep), `Part`, `Attempt`; `inside_of(call)` is where in
   them a tool runs.
-- *A person's answer*: `Approver`, `approval_of`, `approve`, `edit`, `reject`; `Park`.
+- *A person's answer*: `Approver`, `approval_of`, `approve`, `edit`, `reject`; `Park`. How a person is told: a `Channel`
+  brings a `Notice`, whose `Occasion` says why; a `LinkChannel` brings one-time links.
 - *A tool's own result*: `with_answer` is recorded where a framework answers with something else; `answer_in`, `own_of`.
 - *Candidates*: `Choice`, `MARK`, `decisions_on`.
 - *A settlement's workings*: `host_of(settlement)` is its `Host`: the `ledger`, the `tools` (a `Toolbox`), and programs
   that begin transactions and choices. The engine itself (`driver`) is core's alone, which a test checks.
+- *Steering*: `hear` comes to a boundary of a run.
 - *Declarations*: `declare`, `bear`, `declaration_of`, `declared_as`, `Handler`, `EffectName`, `HELD_CLASSES`, `escape`.
 - *Words*: `in_words`, `kind_of`, `message_of` return an exception's text, whatever its own code does; `json_text`
   writes payloads; `discreet` and `shown` show a URL without its password.
+- *A file that others use*: `patiently` tries again what needs SQLite's lock.
 
 >>> from settlemark.hosting import escape, in_words
 >>> in_words(ValueError("no room")), escape("a/b")
@@ -33,7 +36,9 @@ from settlemark._acts.requests import Act, Wait
 from settlemark._api.host import Host
 from settlemark._api.per_settlement import OfSettlement
 from settlemark._api.settlement import host_of
+from settlemark._api.steered.hearing import hear
 from settlemark._api.toolbox import Toolbox
+from settlemark._approvals.channel import Channel, LinkChannel, Notice, Occasion
 from settlemark._attempt.attempt import Attempt
 from settlemark._attempt.part import Inside, Part, inside_of
 from settlemark._attempt.turn import Turn
@@ -63,6 +68,7 @@ from settlemark._runtime.driver import Driver
 from settlemark._runtime.sync import run_sync
 from settlemark._runtime.threads import in_thread
 from settlemark.ledger._sql.clocks import CLOCKS
+from settlemark.ledger._sql.patience import patiently
 from settlemark.ledger._urls import discreet, shown
 
 __all__ = [
@@ -72,6 +78,7 @@ __all__ = [
     "Act",
     "Approver",
     "Attempt",
+    "Channel",
     "Choice",
     "Disposition",
     "Driver",
@@ -79,6 +86,9 @@ __all__ = [
     "Handler",
     "Host",
     "Inside",
+    "LinkChannel",
+    "Notice",
+    "Occasion",
     "OfSettlement",
     "Once",
     "Order",
@@ -108,6 +118,7 @@ __all__ = [
     "ended",
     "escape",
     "fire",
+    "hear",
     "host_of",
     "in_event_loop",
     "in_thread",
@@ -121,6 +132,7 @@ __all__ = [
     "missing",
     "outcome_of",
     "own_of",
+    "patiently",
     "quote_of",
     "reject",
     "residue_values",

@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from settlemark.history._cells import Cells, Pair, Seen
-from settlemark.history._graphs import NODE_TAG, Graphs, Place
-from settlemark.history._messages import Result, ToolCall, arguments, is_mapping, messages_in
-from settlemark.history._plans import ANYWHERE, Plans, Registry, signature
-from settlemark.history._recorder import Operation
-from settlemark.history._touches import Said, Tools
-from settlemark.history._turns import Turns
-from settlemark.history._values import plain
+from settlemark.history._importers.graphs import NODE_TAG, Graphs, Place
+from settlemark.history._importers.messages import Result, ToolCall, arguments, is_mapping, messages_in
+from settlemark.history._importers.plans import ANYWHERE, Plans, Registry, signature
+from settlemark.history._importers.turns import Turns
+from settlemark.history._recording.cells import Cells, Pair, Seen
+from settlemark.history._recording.recorder import Operation
+from settlemark.history._recording.touches import Said, Tools
+from settlemark.history._recording.values import plain
 
 __all__ = [
     "ANYWHERE",

@@ -152,13 +152,16 @@ class OpenTelemetry:
         said = {"state": event.state.value}
         if event.reason is not None:
             said["reason"] = event.reason.value
-        self._transactions.add(1, said)
-        if event.state is State.ABORTED:
-            self._aborts.add(1, {"reason": said.get("reason", "")})
-        if event.left:
-            self._residue.add(event.left)
+        if not event.elsewhere:  # else the process that has ended it counts it
+            self._transactions.add(1, said)
+            if event.state is State.ABORTED:
+                self._aborts.add(1, {"reason": said.get("reason", "")})
+            if event.left:
+                self._residue.add(event.left)
         if span is None:
             return
+        if event.elsewhere:
+            span.set_attribute("settlemark.elsewhere", True)
         span.set_attributes({f"settlemark.{key}": value for key, value in said.items()})
         span.set_attribute("settlemark.residue", event.left)
         if event.state is not State.COMMITTED:

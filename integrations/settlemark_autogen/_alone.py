@@ -9,10 +9,10 @@ from autogen_core import FunctionCall
 from autogen_core.models import CreateResult, LLMMessage, RequestUsage
 from autogen_core.tools import Tool, ToolSchema
 
-from settlemark.agents import AgentRun, Call, Declarations
+from settlemark.agents import AgentRun, Call, Declarations, Unsettled, cannot_keep
 from settlemark_autogen._handing import Handing
-from settlemark_autogen._identity import Unsettled, refuse_half
-from settlemark_autogen._messages import answered_in, arguments_of
+from settlemark_autogen._identity import own_name
+from settlemark_autogen._messages import answered_in, arguments_of, said_in
 from settlemark_autogen._tools import function_of, names_of
 
 Ask = Callable[[Sequence[LLMMessage]], AsyncGenerator[str | CreateResult, None]]
@@ -27,11 +27,14 @@ class Alone:
     Args:
         begin: begins the job of their calls.
         declarations: of their tools.
-        unsettled: as for `SettledChatCompletionClient`.
+        unsettled, agent: as for `SettledChatCompletionClient`.
     """
 
-    def __init__(self, begin: Callable[[], AgentRun], declarations: Declarations, unsettled: Unsettled) -> None:
+    def __init__(
+        self, begin: Callable[[], AgentRun], declarations: Declarations, unsettled: Unsettled, agent: str | None
+    ) -> None:
         self._begin = begin
+        self._agent = agent
         self._unsettled: Unsettled = unsettled
         self._job: AgentRun | None = None
         self._declarations = declarations
@@ -99,7 +102,7 @@ class Alone:
         if self._job is None:
             self._job = self._begin()
         if any(call.acts for call in calls):
-            refuse_half(
+            cannot_keep(
                 self._job.settlement,
                 "no workbench",
                 "this agent has no SettledWorkbench, so its calls are handed out one at a time: its max_tool_iterations"
@@ -108,7 +111,8 @@ class Alone:
                 " such limit",
                 self._unsettled,
             )
-        turn = self._job.work(agent).turn(calls, because=answer.thought, answered=answered_in(told))
+        work = self._job.work(agent, agent=own_name(self._agent))
+        turn = work.turn(calls, because=said_in(answer, sorted(known)), answered=answered_in(told))
         others = [call for call in answer.content if not any(call is other for other in settled)]
         return Handing(turn, settled, others, answer=answer, agent=agent, messages=messages, told=told)
 

@@ -15,12 +15,24 @@ from autogen_core.models import LLMMessage
 from autogen_core.tools import ToolResult, ToolSchema, Workbench
 
 from settlemark import Declaration, EffectClass, Settlement, UsageError, current_call
-from settlemark.agents import AgentRun, AgentTurn, Call, Declarations, Declared, Work, not_taken, open_questions
+from settlemark.agents import (
+    AgentRun,
+    AgentTurn,
+    Call,
+    Declarations,
+    Declared,
+    Unsettled,
+    Work,
+    cannot_keep,
+    not_taken,
+    open_questions,
+)
 from settlemark.hosting import Approver, host_of, run_async
 from settlemark_autogen._asking import Desk, Waits
 from settlemark_autogen._calling import Calling
-from settlemark_autogen._identity import Unsettled, acting_agent, refuse_half, refuse_unknown
+from settlemark_autogen._identity import acting_agent, own_name
 from settlemark_autogen._issued import Issued, is_as_issued, issued_here
+from settlemark_autogen._private import NAMES
 from settlemark_autogen._results import text_result
 from settlemark_autogen._tools import as_given, function_of, names_of, tools_of
 
@@ -51,7 +63,7 @@ class Calls:
         unsettled: Unsettled,
         options: Mapping[str, Any],
     ) -> None:
-        refuse_unknown(unsettled)
+        NAMES.refuse_without(settlement, unsettled)
         self._unsettled: Unsettled = unsettled
         self.workbench = workbench
         self.settlement = settlement
@@ -88,6 +100,7 @@ class Calls:
             self._run = AgentRun(
                 self.settlement, self._run, let_through=(Waits,), asks_together=together, **self._options
             )
+        self._run.asks = self._run.asks or self._ask is not None
         return self._run
 
     def go_on_with(self, run: str) -> None:
@@ -96,7 +109,7 @@ class Calls:
 
     def work(self) -> Work:
         """Return the work of the agent that acts here."""
-        return self.job.work(acting_agent(self._agent))
+        return self.job.work(acting_agent(self._agent), agent=own_name(self._agent))
 
     async def answered(self, messages: Sequence[LLMMessage]) -> list[FunctionCall]:
         """Return the calls of this agent's latest parked turn that a person has answered."""
@@ -114,8 +127,10 @@ class Calls:
         """
         if self._ask is not self.desk or current_call() is None:
             return
-        known = host_of(self.settlement).tools.known
-        gated = [name for name in self._arguments if (found := known(name)) is not None and found.approve is not None]
+        host = host_of(self.settlement)
+        known = host.tools.known
+        undeclared = EffectClass.OPAQUE
+        gated = [name for name in self._arguments if host.may_ask(known(name) or Declaration(name, undeclared))]
         if gated:
             raise UsageError(
                 f'{", ".join(gated)} needs a person\'s yes, and approver="handoff" cannot ask for it here, in an agent'
@@ -126,7 +141,7 @@ class Calls:
     def _refuse_alone(self, turn: AgentTurn) -> None:
         try:
             if turn.calls[0].acts and not self._has_client:
-                refuse_half(
+                cannot_keep(
                     self.settlement,
                     "no client",
                     "this workbench has no SettledChatCompletionClient beside it, so nobody says which calls its model"

@@ -11,15 +11,28 @@ from autogen_core.models import ChatCompletionClient, CreateResult, LLMMessage
 from autogen_core.tools import Tool, ToolSchema
 from pydantic import BaseModel
 
-from settlemark import Settlement, UsageError
-from settlemark.agents import AgentRun, Declarations, Declared, keep_answered, refuse_bad_options
+from settlemark import Declaration, EffectClass, Settlement, UsageError
+from settlemark.agents import (
+    AgentRun,
+    Call,
+    Declarations,
+    Declared,
+    Primers,
+    Unsettled,
+    keep_answered,
+    refuse_bad_options,
+    refuse_bad_primer,
+)
+from settlemark.hosting import run_async
 from settlemark_autogen._alone import Alone, Ask, handed
 from settlemark_autogen._calls import Calls
 from settlemark_autogen._config import ClientConfig, plain_effects, settlement_of_process
-from settlemark_autogen._identity import Unsettled, acting_agent, refuse_unknown
-from settlemark_autogen._issued import Issued, issued_here
-from settlemark_autogen._messages import NO_JSON, answered_in, arguments_of
+from settlemark_autogen._identity import acting_agent
+from settlemark_autogen._issued import NO_SUCH_TOOL, UNREADABLE, Issued, issued_here
+from settlemark_autogen._messages import NO_JSON, answered_in, arguments_of, said_in
 from settlemark_autogen._offered import owners
+from settlemark_autogen._priming import primed
+from settlemark_autogen._private import NAMES
 from settlemark_autogen._wrapped import WrappedClient
 
 Choice = Tool | Literal["auto", "required", "none"]
@@ -51,6 +64,8 @@ class SettledChatCompletionClient(WrappedClient, Component[ClientConfig]):
         unsettled: what becomes of an answer with calls that act where the agent has no `SettledWorkbench`, and they
             would have to be handed out one at a time: it is refused (`"refuse"`), before anything runs, or they are
             handed out, with a warning (`"warn"`) or without (`"allow"`).
+        primer: whether the model is told, behind the agent's system message, what the record says of a job that was
+            begun before: see `Settlement.primer`.
 
     Raises:
         UsageError: `settlement` is no `Settlement`, or `run` is no id.
@@ -69,9 +84,11 @@ class SettledChatCompletionClient(WrappedClient, Component[ClientConfig]):
         agent: str | None = None,
         effects: Mapping[str, Declared] | None = None,
         unsettled: Unsettled = "refuse",
+        primer: bool = False,
     ) -> None:
-        refuse_unknown(unsettled)
         refuse_bad_options(settlement, settle="turn", order="turn", park="keep", run=run)
+        refuse_bad_primer(primer)
+        NAMES.refuse_without(settlement, unsettled)
         super().__init__(client)
         self.settlement = settlement
         self._run = run
@@ -80,8 +97,10 @@ class SettledChatCompletionClient(WrappedClient, Component[ClientConfig]):
         declarations = Declarations(
             settlement, effects, example='SettledChatCompletionClient(…, effects={{"{name}": "read"}})'
         )
-        self._alone = Alone(lambda: AgentRun(settlement, run), declarations, unsettled)
+        self._alone = Alone(lambda: AgentRun(settlement, run), declarations, unsettled, agent)
         self._unsettled: Unsettled = unsettled
+        self._primer = primer
+        self._primers = None if run is None else Primers(settlement, run)
 
     # ---- a model's answer
 
@@ -146,6 +165,8 @@ class SettledChatCompletionClient(WrappedClient, Component[ClientConfig]):
         keep_answered(self.settlement, answered_in(messages))
         for calls in ours.values():
             calls.refuse_to_ask_within()
+        if self._primer:
+            ask = primed(ask, await self._told(ours.values()))
         if not ours and (owned or self._alone.has_any):
             async for answer in self._alone.answers(ask, messages, tools, choice, acting_agent(self._agent)):
                 yield answer
@@ -163,22 +184,26 @@ class SettledChatCompletionClient(WrappedClient, Component[ClientConfig]):
                 self._open(answer, owned, messages)
             yield answer
 
+    async def _told(self, ours: Iterable[Calls]) -> str | None:
+        """Return what the model is told of the job; None: nothing, since it is new, or has no id of the user's."""
+        job = next((calls.job for calls in ours), None)
+        primers = self._primers if job is None else job.primers if job.resumable else None
+        return None if primers is None else await run_async(primers.text(acting_agent(self._agent), 0))
+
     def _open(self, answer: CreateResult, owned: Mapping[str, Calls | None], messages: Sequence[LLMMessage]) -> None:
         """Open a turn for the calls that will come to a settled workbench, and leave it in this context."""
-        coming = [
-            (ours, ours.call(call.name, arguments or {}, call.id))
-            for call in cast("list[FunctionCall]", answer.content)
-            if (ours := owned.get(call.name)) is not None and (arguments := arguments_of(call)) is not NO_JSON
-        ]
-        if not coming:
+        issued = cast("list[FunctionCall]", answer.content)
+        settling = [ours for call in issued if (ours := owned.get(call.name)) is not None]
+        if not settling:
             return
-        first = coming[0][0]
-        calls = [call for _, call in coming]
-        turn = first.work().turn(calls, because=answer.thought, answered=answered_in(messages))
-        issued = Issued(first.job, turn, asyncio.current_task())
-        for ours in {id(ours): ours for ours, _ in coming}.values():
-            ours.expect(issued)
-        issued_here.set(issued)
+        first = settling[0]
+        calls = [_call_of(call, owned.get(call.name)) for call in issued if owned.get(call.name, first) is not None]
+        said = said_in(answer, owned, self.client)
+        turn = first.work().turn(calls, because=said, answered=answered_in(messages))
+        coming = Issued(first.job, turn, asyncio.current_task())
+        for ours in {id(ours): ours for ours in settling}.values():
+            ours.expect(coming)
+        issued_here.set(coming)
 
     def _refuse_strangers(self, ours: Iterable[Calls]) -> None:
         """Check that all workbenches of an agent settle the same job as this client.
@@ -210,12 +235,22 @@ class SettledChatCompletionClient(WrappedClient, Component[ClientConfig]):
             agent=self._agent,
             effects=plain_effects(self._effects),
             unsettled=self._unsettled,
+            primer=self._primer,
         )
 
     @classmethod
     def _from_config(cls, config: ClientConfig) -> Self:
         given: dict[str, Any] = config.model_dump(exclude={"client"})
         return cls(ChatCompletionClient.load_component(config.client), settlement_of_process(), **given)
+
+
+def _call_of(call: FunctionCall, ours: Calls | None) -> Call:
+    """Return a call as the workbench that has its tool settles it, or as one of which nothing runs."""
+    arguments = arguments_of(call)
+    if ours is not None and arguments is not NO_JSON:
+        return ours.call(call.name, arguments or {}, call.id)
+    why = NO_SUCH_TOOL if ours is None else UNREADABLE
+    return Call(call.name, {}, Declaration(call.name, EffectClass.READ), call.id, refused=why)
 
 
 __all__ = ["SettledChatCompletionClient"]

@@ -39,6 +39,7 @@ class ClientConfig(BaseModel):
     agent: str | None = None
     effects: dict[str, Any] = Field(default_factory=dict[str, Any])
     unsettled: str = "refuse"
+    primer: bool = False
 
 
 def settlement_of_process() -> Settlement:

@@ -1,16 +1,10 @@
-"""Who acts: the agent's name, as far as AutoGen tells, and whether both halves of what settles are there."""
+"""Who acts: the agent's name, as far as AutoGen tells."""
 
 from __future__ import annotations
 
-from typing import Literal, get_args
-
 from autogen_core import MessageHandlerContext
 
-from settlemark import Settlement, UsageError, current_call
-from settlemark.hosting import host_of
-
-Unsettled = Literal["refuse", "warn", "allow"]
-"""What becomes of calls where one half of the shim is missing: they are refused, or run, with a warning or without."""
+from settlemark import current_call
 
 
 def acting_agent(name: str | None = None) -> str:
@@ -22,12 +16,21 @@ def acting_agent(name: str | None = None) -> str:
     >>> acting_agent("clerk"), acting_agent()
     ('clerk', '')
     """
-    agent = _in_team() if name is None else name
+    agent = own_name(name)
     call = current_call()
     if call is None:
         return agent
     place = call.key.rpartition("#")[2].partition("/")[2]
     return f"{agent}@{call.transaction}/{place}"
+
+
+def own_name(name: str | None = None) -> str:
+    """Return the own name of the agent that is acting here, wherever it acts; "" if unknown.
+
+    >>> own_name("clerk@ada.example")
+    'clerk@ada.example'
+    """
+    return _in_team() if name is None else name
 
 
 def _in_team() -> str:
@@ -38,26 +41,4 @@ def _in_team() -> str:
     return who.type.removesuffix(f"_{who.key}")  # a team adds its own id, which differs between processes
 
 
-def refuse_unknown(unsettled: str) -> None:
-    """Return when there is such an `unsettled=`.
-
-    Raises:
-        UsageError: there is not; nothing was begun.
-    """
-    if unsettled not in get_args(Unsettled):
-        raise UsageError(f"unsettled={unsettled!r}: choose one of {', '.join(map(repr, get_args(Unsettled)))}")
-
-
-def refuse_half(settlement: Settlement, missing: str, told: str, unsettled: Unsettled) -> None:
-    """Say that the other half of what settles an agent is missing, in the way that `unsettled=` asks for.
-
-    Raises:
-        UsageError: it asks to refuse; nothing was run.
-    """
-    if unsettled == "warn":
-        host_of(settlement).tell_once(missing, told)
-    elif unsettled == "refuse":
-        raise UsageError(f'{told}; or pass unsettled="warn" to go on without; nothing was run')
-
-
-__all__ = ["Unsettled", "acting_agent", "refuse_half", "refuse_unknown"]
+__all__ = ["acting_agent", "own_name"]

@@ -14,6 +14,11 @@ from typing import Any
 
 from settlemark.agents import AgentRun, AgentTurn, Call
 
+NO_SUCH_TOOL = "the agent has no such tool"
+UNREADABLE = "its arguments are no JSON"
+NEVER_COMES = (NO_SUCH_TOOL, UNREADABLE)
+"""Why an agent answers a call itself."""
+
 
 @dataclass(slots=True, eq=False)
 class Issued:
@@ -47,6 +52,10 @@ class Issued:
         self.taken.add(found[0])
         return found[0]
 
+    def __post_init__(self) -> None:
+        """Take note of the calls that do not come: the agent has no such tool, or cannot read the arguments."""
+        self.taken.update(place for place, call in enumerate(self.turn.calls) if call.refused in NEVER_COMES)
+
     @property
     def is_over(self) -> bool:
         """Whether no more calls are to come."""
@@ -77,4 +86,4 @@ def is_as_issued(call: Call, arguments: object) -> bool:
 
 issued_here: ContextVar[Issued | None] = ContextVar("settlemark_autogen_issued", default=None)
 
-__all__ = ["Issued", "is_as_issued", "issued_here"]
+__all__ = ["NO_SUCH_TOOL", "UNREADABLE", "Issued", "is_as_issued", "issued_here"]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
 
 from autogen_core import FunctionCall
-from autogen_core.models import FunctionExecutionResultMessage, LLMMessage
+from autogen_core.models import CreateResult, FunctionExecutionResultMessage, LLMMessage, ModelFamily
+
+from settlemark.agents import Said
 
 NO_JSON = object()
 
@@ -30,4 +32,15 @@ def answered_in(messages: Sequence[LLMMessage]) -> tuple[str, ...]:
     return tuple(result.call_id for results in shown for result in results)
 
 
-__all__ = ["NO_JSON", "answered_in", "arguments_of"]
+def said_in(answer: CreateResult, tools: Iterable[str], client: object = None) -> Said:
+    """Return what is known of an answer with calls of a model that was offered these tools.
+
+    An answer names no model, and a client has the name of its family alone.
+    """
+    info: object = getattr(client, "model_info", None)
+    family = cast("Mapping[str, object]", info).get("family") if isinstance(info, Mapping) else None
+    named = family if isinstance(family, str) and family != ModelFamily.UNKNOWN else None
+    return Said(answer.thought, model=named, tools=tuple(tools))
+
+
+__all__ = ["NO_JSON", "answered_in", "arguments_of", "said_in"]

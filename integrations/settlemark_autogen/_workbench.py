@@ -14,12 +14,11 @@ from autogen_core.tools import BaseTool, ToolResult, ToolSchema, Workbench
 from autogen_core.tools._static_workbench import StaticWorkbenchConfig
 
 from settlemark import Gate, Settlement
-from settlemark.agents import AgentRun, Declared, refuse_bad_options
+from settlemark.agents import AgentRun, Declared, Unsettled, refuse_bad_options
 from settlemark.hosting import Approver, Order, Park
 from settlemark_autogen._calling import Calling
 from settlemark_autogen._calls import Calls, finished
 from settlemark_autogen._config import WorkbenchConfig, plain_effects, settlement_of_process
-from settlemark_autogen._identity import Unsettled
 from settlemark_autogen._offered import Offered
 from settlemark_autogen._wrapped import WrappedWorkbench
 

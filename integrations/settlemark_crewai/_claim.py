@@ -42,6 +42,7 @@ class Claim:
         came: its tool was run, or asked for.
         raises: the first failure that CrewAI is told of ends the agent's task.
         text: the agent's answer, once given.
+        refuse: raises where it is not to act without a turn.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class Claim:
         self._queued: Queued | None = None
         self.came = self.raises = False
         self.text: str | None = None
+        self.refuse: Callable[[], object] | None = None
 
     def absent(self) -> None:
         """Record that CrewAI has answered it without running the tool."""
@@ -121,6 +123,8 @@ class Claim:
                 turn.absent(later)
         run = partial(acting, function)
         try:
+            if self.refuse is not None and turn.calls[place].acts:
+                self.refuse()
             found = yield from turn.perform(
                 place,
                 run(arguments),

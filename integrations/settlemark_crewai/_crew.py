@@ -15,7 +15,7 @@ from crewai import Crew, Task
 from pydantic import BaseModel, PrivateAttr
 
 from settlemark import Settlement, UsageError
-from settlemark.agents import MISSING, AgentRun, Declared
+from settlemark.agents import MISSING, AgentRun, Declared, Unsettled
 from settlemark.hosting import Order, Park, Program, end_async, run_async, run_sync
 from settlemark_crewai._hooks import attend
 from settlemark_crewai._job import Job, Settle
@@ -36,6 +36,8 @@ def settled_crew(
     order: Order = "turn",
     park: Park = "keep",
     may_touch: str | Sequence[str] = (),
+    unsettled: Unsettled = "refuse",
+    primer: bool = False,
 ) -> _Crew:
     """Return the crew, whose tools' effects now settle: in issuance order, once, and undone together.
 
@@ -57,12 +59,33 @@ def settled_crew(
             effects on overlapping scopes; `"issued"` that of all, also behind what cannot be undone.
         park: what becomes of a turn that waits for a person's yes: it is kept as it is, or split.
         may_touch: scopes that each transaction holds from its beginning.
+        unsettled: what becomes of it where the installed CrewAI lacks what its calls settle by, in a planned step
+            (`planning_config`) say: it is refused (`"refuse"`) before anything runs, or each call settles by itself,
+            with a warning (`"warn"`) or without (`"allow"`).
+        primer: whether an agent's model is told, behind its system message, what the record says of the job when that
+            was begun before, or the agent is begun again: see `Settlement.primer`.
 
     Raises:
-        UsageError: an option is none of those. DeclarationError: `effects` contradicts itself. Nothing was changed.
+        UsageError: an option is none of those, or it cannot be kept. DeclarationError: `effects` contradicts itself.
+        Nothing was changed.
         From `kickoff`: Refused, InDoubt, PartialCommit where a task, or the crew, did not settle as a whole.
     """
-    job = Job(settlement, run, settle=settle, effects=effects, order=order, park=park, may_touch=may_touch)
+    job = Job(
+        settlement,
+        run,
+        settle=settle,
+        effects=effects,
+        order=order,
+        park=park,
+        may_touch=may_touch,
+        unsettled=unsettled,
+        primer=primer,
+    )
+    if primer and any(getattr(agent, "planning_config", None) is not None for agent in crew.agents):
+        raise UsageError(
+            "primer=True cannot be kept by an agent with planning_config=: CrewAI shows nobody what the model of a"
+            " planned step is told; leave one of the two out, and put settlement.primer(run).text into the task"
+        )
     _bind(crew, job)
     return crew
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import takewhile
 from typing import Any, cast
 
 from crewai import Task
@@ -19,11 +20,13 @@ from crewai.tools import BaseTool
 from crewai.tools.tool_failure import ToolFailurePolicy, resolve_tool_failure_policy
 
 from settlemark.agents import AgentRun, Work
+from settlemark.hosting import run_sync
 from settlemark_crewai._claim import Claim, claimed
 from settlemark_crewai._job import Job
+from settlemark_crewai._private import STEPS
 from settlemark_crewai._session import Executor, Session, alone
 from settlemark_crewai._side_data import Beside
-from settlemark_crewai._steps import stepping, wrap_steps
+from settlemark_crewai._steps import has_no_turns, stepping, wrap_steps
 from settlemark_crewai._tools import Mark, mark_of
 
 _HEAD_START_SECONDS = 0.2
@@ -59,11 +62,12 @@ class Part:
         """Return the work of an agent that begins, or begins again, to do something for this task."""
         if executor.task is self.task:
             self.begun += 1
-            self.work.begin()
-            return self.work
+            work = self.run.work(self.name, agent=executor.agent.role if executor.agent else None)
+            work.begin()
+            return work
         # A delegated task is begun again with its task, but not with each further delegation.
         name = f"{self.name}/{executor.agent.role if executor.agent else ''}"
-        work = self.run.work(name)
+        work = self.run.work(name, agent=executor.agent.role if executor.agent else None)
         if self.others.get(name) != self.begun:
             self.others[name] = self.begun
             work.begin()
@@ -119,7 +123,18 @@ def _session_of(executor: AgentExecutor) -> Session | None:
     if session is not None:
         for thing in (executor, *executor.tools):
             _sessions.put(thing, session)
+        here = part.get()
+        if here is not None and here.job.primer:
+            _prime(executor, run_sync(here.run.primers.text(session.name, object())))
     return session
+
+
+def _prime(executor: AgentExecutor, text: str | None) -> None:
+    """Put a primer behind the system message of an agent that begins."""
+    if text is not None:
+        messages = cast("list[dict[str, Any]]", executor.messages)
+        said = sum(1 for _ in takewhile(lambda message: message.get("role") == "system", messages))
+        messages.insert(said, {"role": "system", "content": text})
 
 
 def _begun_session(executor: Executor, *, serial: bool = False) -> Session | None:
@@ -146,7 +161,7 @@ def _work_of(executor: Executor, job: Job) -> Work:
         run = known[1] if known is not None and known[0] == times else job.begin()
         _runs.put(executor, (times, run))
         asked = ""
-    work = run.work(f"{role}/{asked}" if asked else role)
+    work = run.work(f"{role}/{asked}" if asked else role, agent=role)
     work.begin()
     return work
 
@@ -172,7 +187,11 @@ def _before_call(context: ToolCallHookContext) -> None:
     tool: BaseTool | None = getattr(context.tool, "_original_tool", None)
     mark = None if tool is None else mark_of(tool)
     if tool is not None and mark is not None:
-        claimed.set(outside(mark, context.tool_name, tool, tells=True))
+        claim, here = outside(mark, context.tool_name, tool, tells=True), part.get()
+        job = mark.job if here is None or not mark.is_of(here.job) else here.job
+        if claim is not None and job is not None and has_no_turns(context.agent):
+            claim.refuse = partial(STEPS.refuse_without, job.settlement, job.unsettled)
+        claimed.set(claim)
 
 
 def outside(mark: Mark, name: str, tool: BaseTool, *, tells: bool) -> Claim | None:

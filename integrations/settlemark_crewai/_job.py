@@ -11,9 +11,20 @@ from crewai.tools import BaseTool
 from crewai.utilities.string_utils import sanitize_tool_name
 
 from settlemark import Settlement, UsageError
-from settlemark.agents import AgentRun, Declarations, Declared, Settles, Work, refuse_bad_options
+from settlemark.agents import (
+    AgentRun,
+    Declarations,
+    Declared,
+    Settles,
+    Unsettled,
+    Work,
+    refuse_bad_options,
+    refuse_bad_primer,
+    refuse_unknown_choice,
+)
 from settlemark.hosting import Order, Park
 from settlemark_crewai._delegating import delegation, names_of_delegation
+from settlemark_crewai._private import NAMES
 
 Settle = Literal["turn", "task", "crew"]
 """What settles together: the calls of a turn, all of a task's, or all of a crew's."""
@@ -30,6 +41,8 @@ class Job:
     Attributes:
         given: a settlement was given; else it is that of the crew, or the default one.
         run: the user's id, or None.
+        unsettled: what becomes of work that this release of CrewAI gives no turns.
+        primer: whether its models are told what the record says when it is taken up again.
     """
 
     def __init__(
@@ -42,13 +55,21 @@ class Job:
         order: Order = "turn",
         park: Park = "keep",
         may_touch: str | Sequence[str] = (),
+        unsettled: Unsettled = "refuse",
+        primer: bool = False,
     ) -> None:
         if settle not in _OURS:
             raise UsageError(f"settle={settle!r}: choose one of {', '.join(map(repr, _OURS))}")
         if settlement is not None:
             refuse_bad_options(settlement, settle=_OURS[settle], order=order, park=park, run=run)
+        refuse_unknown_choice(unsettled)
+        refuse_bad_primer(primer)
+        if settlement is not None:
+            NAMES.refuse_without(settlement, unsettled)
         self.given = settlement is not None
+        self.unsettled: Unsettled = unsettled
         self.run = run
+        self.primer = primer
         self._settlement = settlement
         self._settle: Settles = _OURS[settle]
         self._effects = {sanitize_tool_name(name): declared for name, declared in (effects or {}).items()}
@@ -57,7 +78,15 @@ class Job:
         self._may_touch = may_touch
         self._declarations: Declarations | None = None
         self._loose: AgentRun | None = None
-        self._options = {"settle": settle, "effects": effects, "order": order, "park": park, "may_touch": may_touch}
+        self._options = {
+            "settle": settle,
+            "effects": effects,
+            "order": order,
+            "park": park,
+            "may_touch": may_touch,
+            "unsettled": unsettled,
+            "primer": primer,
+        }
         self._lock = threading.Lock()
         if settlement is not None:
             _ = self.declarations  # a bad declaration is reported now, not to a model
@@ -69,6 +98,7 @@ class Job:
             with _defaulting:
                 if not _default:
                     _default.append(Settlement())
+                NAMES.refuse_without(_default[0], self.unsettled)
                 self._settlement = _default[0]
         return self._settlement
 

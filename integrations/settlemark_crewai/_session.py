@@ -25,7 +25,7 @@ from crewai.tools import BaseTool
 from crewai.utilities.string_utils import sanitize_tool_name
 
 from settlemark import Declaration, EffectClass
-from settlemark.agents import AgentTurn, Call, Work, keep_answered
+from settlemark.agents import AgentTurn, Call, Said, Work, keep_answered
 from settlemark.hosting import Program
 from settlemark_crewai._claim import Claim, call_of
 from settlemark_crewai._delegating import delegates, delegation
@@ -166,6 +166,11 @@ class Session:
         if self._job.declarations.of(name).kind is not EffectClass.READ:
             tool.cache_function = _never  # else an equal second effect would silently not happen
 
+    @property
+    def name(self) -> str:
+        """The name of its work in the job."""
+        return self._work.name
+
     # ---- before a request to the model
 
     def refuse_given_up(self) -> None:
@@ -245,8 +250,13 @@ class Session:
             if call is not None:
                 seated.append(call)
         if seated:
-            because = getattr(source, "thought", None) or None
-            answer.turn = self._work.turn(seated, because=because, answered=_answered_in(executor.messages))
+            model = getattr(getattr(executor.agent, "llm", None), "model", None)
+            said = Said(
+                getattr(source, "thought", None) or None,
+                model=model if isinstance(model, str) else None,
+                tools=tuple(self._tools),
+            )
+            answer.turn = self._work.turn(seated, because=said, answered=_answered_in(executor.messages))
         serial = self._serial or any(self._makes_serial(name) for name, _, _ in issued)
         answer.waits = len(issued) == 1 or (len(issued) <= _THREADS and not serial)
         return answer

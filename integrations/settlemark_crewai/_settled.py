@@ -14,7 +14,7 @@ from crewai.utilities.string_utils import sanitize_tool_name
 from pydantic import PrivateAttr
 
 from settlemark import Settlement, UsageError
-from settlemark.agents import Declared
+from settlemark.agents import Declared, Unsettled
 from settlemark_crewai._claim import Claim, claim_of
 from settlemark_crewai._hooks import ensure_hooks, outside
 from settlemark_crewai._job import Job
@@ -26,13 +26,23 @@ _Function = Callable[..., Any]
 
 @overload
 def settled(
-    tool: _Tool, /, *, settlement: Settlement | None = None, run: str | None = None, effect: Declared | None = None
+    tool: _Tool,
+    /,
+    *,
+    settlement: Settlement | None = None,
+    run: str | None = None,
+    effect: Declared | None = None,
+    unsettled: Unsettled = "refuse",
 ) -> _Tool: ...
 
 
 @overload
 def settled(
-    *, settlement: Settlement | None = None, run: str | None = None, effect: Declared | None = None
+    *,
+    settlement: Settlement | None = None,
+    run: str | None = None,
+    effect: Declared | None = None,
+    unsettled: Unsettled = "refuse",
 ) -> Callable[[_Tool], _Tool]: ...
 
 
@@ -43,6 +53,7 @@ def settled(
     settlement: Settlement | None = None,
     run: str | None = None,
     effect: Declared | None = None,
+    unsettled: Unsettled = "refuse",
 ) -> Any:
     """Return a tool of CrewAI's, or what is made one, whose effects settle: in issuance order, once, and together.
 
@@ -61,6 +72,7 @@ def settled(
         settlement: settles it where it is in no settled crew; `Settlement()` by default, one for all.
         run: your id for the job, so that it can be begun again. One that is given always means the same job.
         effect: a class (`"read"`), or the parts of a declaration (`{"kind": "irreversible", "scope": "mail:/{to}"}`).
+        unsettled: as for `settled_crew`.
 
     Raises:
         UsageError: it is no tool, or an option is none; nothing was made.
@@ -78,8 +90,8 @@ def settled(
     ('sent', 'sent', ['ada'])
     """
     if tool is None:
-        return functools.partial(settled, settlement=settlement, run=run, effect=effect)
-    mark = Mark(Job(settlement, run), effect)
+        return functools.partial(settled, settlement=settlement, run=run, effect=effect, unsettled=unsettled)
+    mark = Mark(Job(settlement, run, unsettled=unsettled), effect)
     ensure_hooks()
     if isinstance(tool, BaseTool):
         return copied(tool, mark)

@@ -11,23 +11,23 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import SimpleNamespace
 from typing import Any
 
 from crewai.agents.step_executor import StepExecutor
+from crewai.tools import BaseTool
+from crewai.utilities.string_utils import sanitize_tool_name
 
-from settlemark import UsageError
+from settlemark import EffectClass
 from settlemark.hosting import run_sync
+from settlemark_crewai._job import Job
+from settlemark_crewai._private import NATIVE, STEPS, WRITTEN
 from settlemark_crewai._session import Session
 from settlemark_crewai._side_data import Beside
-from settlemark_crewai._tools import MARK
-
-_NATIVE, _WRITTEN = "_execute_native_tool_calls", "_execute_text_tool_with_events"
-MISSING_NAMES = [name for name in (_NATIVE, _WRITTEN) if not callable(getattr(StepExecutor, name, None))]
-"""Private names that this release of CrewAI does not have, without which no planned step can settle."""
+from settlemark_crewai._tools import MARK, mark_of
 
 
 class Steps:
@@ -113,10 +113,10 @@ def _turn(
 
 def wrap_steps(begin: Begin) -> None:
     """Have the calls of planned steps be turns, of the work that `begin` begins."""
-    if MISSING_NAMES or hasattr(getattr(StepExecutor, _NATIVE), MARK):
+    if STEPS.absent or hasattr(getattr(StepExecutor, NATIVE), MARK):
         return
-    native: Callable[..., str] = getattr(StepExecutor, _NATIVE)
-    written: Callable[..., str] = getattr(StepExecutor, _WRITTEN)
+    native: Callable[..., str] = getattr(StepExecutor, NATIVE)
+    written: Callable[..., str] = getattr(StepExecutor, WRITTEN)
 
     @functools.wraps(native)
     def run_native(
@@ -136,23 +136,31 @@ def wrap_steps(begin: Begin) -> None:
             said: str = written(self, formatted, todo, *given, **named)
         return said
 
-    for name, wrapper in ((_NATIVE, run_native), (_WRITTEN, run_written)):
+    for name, wrapper in ((NATIVE, run_native), (WRITTEN, run_written)):
         setattr(wrapper, MARK, True)
         setattr(StepExecutor, name, wrapper)
 
 
-def refuse_to_plan(agent: Any) -> None:
-    """Return when an agent's steps can settle, if it plans.
+def has_no_turns(agent: Any) -> bool:
+    """Whether an agent plans, and this release of CrewAI does not tell what belongs together in a step of its plan."""
+    return bool(STEPS.absent) and bool(getattr(agent, "planning_enabled", False))
+
+
+def refuse_to_plan(job: Job, agent: Any, tools: Iterable[BaseTool]) -> None:
+    """Return when an agent's steps can settle, if it plans; with tools that only read there is nothing to be settled.
 
     Raises:
-        UsageError: they cannot with this release of CrewAI; nothing was run.
+        UsageError: they cannot with this release of CrewAI, and the job's `unsettled=` refuses that; nothing was run.
     """
-    if MISSING_NAMES and getattr(agent, "planning_enabled", False):
-        raise UsageError(
-            f"this release of CrewAI has no StepExecutor.{' and no '.join(MISSING_NAMES)}, so the steps of an agent"
-            " with planning_config cannot settle: nothing was run; take its planning_config out, or install a release"
-            " that settlemark is tested with"
-        )
+    acting = [tool for tool in tools if mark_of(tool) is not None and _acts(job, tool)] if has_no_turns(agent) else []
+    if acting:
+        STEPS.refuse_without(job.settlement, job.unsettled)
 
 
-__all__ = ["Steps", "refuse_to_plan", "stepping", "wrap_steps"]
+def _acts(job: Job, tool: BaseTool) -> bool:
+    name, mark = sanitize_tool_name(tool.name), mark_of(tool)
+    job.learn(name, tool, None if mark is None else mark.effect)
+    return job.declarations.of(name).kind is not EffectClass.READ
+
+
+__all__ = ["Steps", "has_no_turns", "refuse_to_plan", "stepping", "wrap_steps"]

@@ -107,8 +107,10 @@ class SettledTask(Task):
 
     def _tools(self, agent: BaseAgent | None, tools: list[BaseTool] | None) -> list[BaseTool]:
         doer = agent or self.agent
-        refuse_to_plan(doer)
-        return settled_tools(tools or self.tools or (doer.tools if doer is not None else None))
+        found = settled_tools(tools or self.tools or (doer.tools if doer is not None else None))
+        if self._place is not None:
+            refuse_to_plan(self._place.job, doer, found)
+        return found
 
     def _remembered(self, kept: dict[str, Any]) -> TaskOutput:
         self.output = output_of(kept, self)

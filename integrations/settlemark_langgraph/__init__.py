@@ -27,6 +27,7 @@ from settlemark_langgraph._frontier import frontier
 from settlemark_langgraph._middleware import SettlementMiddleware
 from settlemark_langgraph._recording.record import record
 from settlemark_langgraph._rewind.rewind import ThreadRewind, arewind, rewind
+from settlemark_langgraph._rewind.steered import asteered, steered
 from settlemark_langgraph._supersteps.checkpointer import settled_checkpointer
 from settlemark_langgraph._tool_node import SequencedToolNode
 
@@ -59,6 +60,7 @@ __all__ = [
     "analyze",
     "approve",
     "arewind",
+    "asteered",
     "choice",
     "choose",
     "corrections",
@@ -70,4 +72,5 @@ __all__ = [
     "rewind",
     "settled",
     "settled_checkpointer",
+    "steered",
 ]

@@ -32,6 +32,7 @@ class Identity:
         step: the number of the superstep.
         ordinal: sorts them as LangGraph does.
         resumable: a checkpointer can bring it back in another invocation.
+        agent: the name of the agent, as it was given to `create_agent`; None: it has none.
     """
 
     run: str
@@ -41,6 +42,7 @@ class Identity:
     step: int
     ordinal: str
     resumable: bool
+    agent: str | None = None
 
     def shared_by(self, node: str) -> str:
         """Return the name of the transaction that a node's tasks of this superstep share."""
@@ -58,7 +60,8 @@ def identify(runtime: object, config: Mapping[str, Any]) -> Identity:
     namespace = (_text(info, "checkpoint_ns") or "").rpartition("|")[0] or ROOT
     run = thread or _text(info, "run_id") or checkpoint or uuid.uuid4().hex
     superstep = superstep_name(run, namespace, checkpoint)
-    step = _inside(config, "metadata").get("langgraph_step")
+    told = _inside(config, "metadata")
+    step, agent = told.get("langgraph_step"), told.get("lc_agent_name")
     return Identity(
         run=run,
         name=f"{superstep}:{task}" if checkpoint and task else None,
@@ -67,6 +70,7 @@ def identify(runtime: object, config: Mapping[str, Any]) -> Identity:
         step=step if isinstance(step, int) else 0,
         ordinal=path_text(_inside(config, "metadata").get("langgraph_path")),
         resumable=thread is not None and _inside(config, "configurable").get(CHECKPOINTER) is not None,
+        agent=agent if isinstance(agent, str) and agent else None,
     )
 
 

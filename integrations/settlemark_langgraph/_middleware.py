@@ -16,14 +16,14 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
 from settlemark import Settlement, UsageError
-from settlemark.agents import keep_answered
+from settlemark.agents import Unsettled, keep_answered, refuse_bad_primer
 from settlemark.hosting import Order, Park, Program, in_thread, run_async, run_sync
 from settlemark_langgraph._calls.one_call import asettle, settle
 from settlemark_langgraph._calls.settled_tool import settled
 from settlemark_langgraph._candidates.names import Candidate
 from settlemark_langgraph._corrections import corrections
 from settlemark_langgraph._messages.messages import answered_in, messages_in
-from settlemark_langgraph._private import Unsettled
+from settlemark_langgraph._priming import Primed, with_primer
 from settlemark_langgraph._supersteps.boundaries import Settle
 from settlemark_langgraph._supersteps.superstep import Superstep
 from settlemark_langgraph._tools.declarations import Declared
@@ -57,6 +57,8 @@ class SettlementMiddleware(AgentMiddleware[Any, Any, Any]):
         may_touch: scopes that each turn holds before its first call runs.
         candidate: as for `SequencedToolNode`, so that an agent may be one: a function is given the agent's state.
         stream_outcomes, unsettled: as for `SequencedToolNode`.
+        primer: whether the model is told, behind its system message, what the record says of its thread when an
+            invocation takes up what was begun before: see `Settlement.primer`.
 
     Raises:
         UsageError: `settlement` is no `Settlement`, or there is no such `order`.
@@ -79,11 +81,14 @@ class SettlementMiddleware(AgentMiddleware[Any, Any, Any]):
         candidate: Candidate | None = None,
         stream_outcomes: bool = False,
         unsettled: Unsettled = "refuse",
+        primer: bool = False,
     ) -> None:
         super().__init__()
         if cast("object", settlement) is None:
             raise UsageError("settlement=None is no Settlement: pass SettlementMiddleware(Settlement(url))")
+        refuse_bad_primer(primer)
         self._settlement = settlement
+        self._primed = Primed(settlement) if primer else None
         self._stream_outcomes = stream_outcomes
         options = Options(order, settle, park, may_touch, candidate, unsettled)
         self._opener = Opener(settlement, None, effects, options)
@@ -133,6 +138,8 @@ class SettlementMiddleware(AgentMiddleware[Any, Any, Any]):
         run_sync(self._turns.finish(Superstep.of(get_config())))
         keep_answered(self._settlement, answered_in(request.messages))
         found = corrections(request.messages, self._settlement)
+        if self._primed is not None:
+            request = with_primer(request, run_sync(self._primed.text(request.runtime, get_config())))
         return _with(found, handler(_corrected(request, found)))
 
     async def awrap_model_call(
@@ -142,6 +149,8 @@ class SettlementMiddleware(AgentMiddleware[Any, Any, Any]):
         await run_async(self._turns.finish(Superstep.of(get_config())))
         keep_answered(self._settlement, answered_in(request.messages))
         found = await in_thread(corrections, request.messages, self._settlement)
+        if self._primed is not None:
+            request = with_primer(request, await run_async(self._primed.text(request.runtime, get_config())))
         return _with(found, await handler(_corrected(request, found)))
 
 

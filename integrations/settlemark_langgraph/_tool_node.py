@@ -20,14 +20,13 @@ from langgraph.types import Command
 from typing_extensions import Unpack
 
 from settlemark import InternalError, Settlement
-from settlemark.agents import TRIES
+from settlemark.agents import TRIES, Unsettled
 from settlemark.hosting import Order, Park, end_async, run_async, run_sync
 from settlemark_langgraph._calls.one_tool import Alone
 from settlemark_langgraph._calls.settled_tool import settled
 from settlemark_langgraph._candidates.names import Candidate
 from settlemark_langgraph._messages.handoffs import flat, for_all, goes_to_parent
 from settlemark_langgraph._messages.messages import messages_in
-from settlemark_langgraph._private import Unsettled
 from settlemark_langgraph._supersteps.boundaries import Settle
 from settlemark_langgraph._tools.declarations import Declared
 from settlemark_langgraph._turns.opening import Opener, Options
@@ -117,7 +116,7 @@ class SequencedToolNode(ToolNode):
         self._stream_outcomes = stream_outcomes
         self._opener = Opener(settlement, dict(self.tools_by_name), effects, options)
         self._turns = Turns(self._opener)
-        # Whoever takes them out, to run them in a node of another class, has tools that settle, or refuse to run.
+        # A program that takes them out, for a node of another class, has tools that settle, or refuse to run.
         alone = Alone(self._opener, self._turns, owner=self.name)
         self.tools_by_name.update({name: alone.stand_in(tool) for name, tool in self.tools_by_name.items()})
 

@@ -28,7 +28,7 @@ from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.messages import ToolCallPart
 from pydantic_ai.toolsets import ToolsetTool
 
-from settlemark import Settlement, UsageError
+from settlemark import Declaration, EffectClass, Settlement, UsageError
 from settlemark.agents import declared_at
 from settlemark.hosting import host_of
 
@@ -44,8 +44,8 @@ def refuse_without_asking(settlement: Settlement, agent: AbstractAgent[Any, Any]
     gated = sorted(name for name, function in _functions(agent.toolsets) if _is_gated(settlement, name, function))
     if gated:
         raise UsageError(
-            f"{', '.join(gated)} needs a person's yes (approve=), and this agent cannot ask for it: give it"
-            " output_type=[…, DeferredToolRequests], or capabilities=[HandleDeferredToolCalls(…)]; nothing was run"
+            f"{', '.join(gated)} needs a person's yes (approve=, or a policy), and this agent cannot ask for it: give"
+            " it output_type=[…, DeferredToolRequests], or capabilities=[HandleDeferredToolCalls(…)]; nothing was run"
         )
 
 
@@ -82,8 +82,9 @@ def _functions(toolsets: Iterable[AbstractToolset[Any]]) -> list[tuple[str, obje
 
 
 def _is_gated(settlement: Settlement, name: str, function: object) -> bool:
-    declared = host_of(settlement).tools.known(name) or declared_at(function)
-    return declared is not None and declared.approve is not None
+    host = host_of(settlement)
+    declared = host.tools.known(name) or declared_at(function) or Declaration(name, EffectClass.OPAQUE)
+    return host.may_ask(declared, by_function=False)
 
 
 def question_of_toolsets(

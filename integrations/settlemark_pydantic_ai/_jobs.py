@@ -12,8 +12,9 @@ from typing import Any, Literal, get_args
 from pydantic_ai import ApprovalRequired, CallDeferred, RunContext
 
 from settlemark import Settlement, UsageError
-from settlemark.agents import AgentRun, Declarations, Declared, Settles, Work, refuse_bad_options
+from settlemark.agents import AgentRun, Declarations, Declared, Primers, Settles, Unsettled, Work, refuse_bad_options
 from settlemark.hosting import Order, Park, Program, host_of
+from settlemark_pydantic_ai._private import NAMES
 
 Run = str | Callable[[RunContext[Any]], str]
 """The caller's id for the job, or a function that returns it for a run."""
@@ -38,6 +39,7 @@ class Seated:
         work: what its calls belong to.
         asked: somebody was asked in it before, and what waits for the answer is open here.
         answers: this run continues the run that asked.
+        primers: what the models of its job are told as it is taken up again.
     """
 
     job: str
@@ -45,6 +47,7 @@ class Seated:
     work: Work
     asked: bool
     answers: bool
+    primers: Primers
 
 
 @dataclass(slots=True, eq=False)
@@ -77,6 +80,7 @@ class Jobs:
         settle: what settles together.
         order, park, may_touch: as for `settlemark.agents.AgentRun`.
         effects: what the tools of others do.
+        unsettled: what to do where the installed release lacks what the calls settle by.
 
     Raises:
         UsageError: an option is none of those; nothing was begun.
@@ -93,12 +97,14 @@ class Jobs:
         order: Order,
         park: Park,
         may_touch: str | Sequence[str],
+        unsettled: Unsettled,
     ) -> None:
         if settle not in _AS_CORE_SAYS:
             raise UsageError(f"settle={settle!r}: choose one of {', '.join(map(repr, get_args(Settle)))}")
         self.settles: Settles = _AS_CORE_SAYS[settle]
         id_ = None if callable(run) else run
         refuse_bad_options(settlement, settle=self.settles, order=order, park=park, run=id_)
+        NAMES.refuse_without(settlement, unsettled)
         self.settlement = settlement
         self.declarations = Declarations(settlement, effects)
         self._run = run
@@ -144,6 +150,7 @@ class Jobs:
                         park=self._park,
                         may_touch=self._may_touch,
                         let_through=(ApprovalRequired, CallDeferred),
+                        asks=True,
                         asks_together=True,
                     )
                 )
@@ -156,9 +163,9 @@ class Jobs:
             found.failed.pop(who, None)
             found.at_work.add(who)
         name, number = who
-        work = found.run.work(name if number == 1 else f"{name}~{number}")
+        work = found.run.work(name if number == 1 else f"{name}~{number}", agent=name)
         work.begin()
-        return Seated(job, who, work, asked, answers)
+        return Seated(job, who, work, asked, answers, found.run.primers)
 
     def leave(
         self, seated: Seated, error: BaseException | None, *, is_over: bool, asked_by: str | None

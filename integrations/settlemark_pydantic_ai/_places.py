@@ -62,6 +62,7 @@ class Place:
         outcome: of a waiting call, why; of a denied or answered one, the answer.
         segment: calls with the same number run concurrently.
         question: by what its toolset defers it before its tool runs.
+        refused: why the framework runs nothing of it, or None.
         come: it has reached its tool.
     """
 
@@ -72,6 +73,7 @@ class Place:
     outcome: Any = None
     segment: int = 0
     question: Exception | None = None
+    refused: str | None = None
     come: bool = False
 
     @property
@@ -137,6 +139,8 @@ def places_of(
         tool, known = tools.get(part.tool_name), checked.get(part.tool_call_id)
         fate, outcome = _fate(part, tool, known, results)
         place = Place(part, tool, fate, known, outcome)
+        if results is None and fate is Fate.ABSENT:
+            place.refused = _refused(place, is_known=definition is not None)
         approved = results is not None and part.tool_call_id not in unasked
         if tool is not None and fate is Fate.COMES and not approved:
             place.question = question_of_toolsets(ctx, tool, part, place.given or {})
@@ -162,6 +166,15 @@ def _fate(
         is_over = arguments is None or (checked is not None and checked.over)
         return (Fate.ABSENT if is_over else Fate.COMES), None
     return fate, outcome
+
+
+def _refused(place: Place, *, is_known: bool) -> str | None:
+    """Return why the framework turns a call down before its tool, or None: it is over, or none of ours."""
+    if not is_known:
+        return "there is no such tool"
+    arguments = None if place.tool is None else place.given
+    is_taken = place.tool is None or arguments is not None or (place.checked is not None and place.checked.deferral)
+    return None if is_taken else "its tool does not take its arguments"
 
 
 def _by_kind(tool: ToolsetTool[Any]) -> tuple[Fate, Any]:

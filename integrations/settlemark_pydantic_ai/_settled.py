@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import Any, Self, cast
 
 from pydantic_ai import (
@@ -17,13 +18,13 @@ from pydantic_ai import (
 )
 from pydantic_ai.agent import AbstractAgent
 from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
-from pydantic_ai.messages import ModelMessage, ModelRequest, ToolCallPart, ToolReturnPart
+from pydantic_ai.messages import ModelMessage, ModelRequest, SystemPromptPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.run import AgentRunResult
 from pydantic_ai.tools import ToolDefinition
 
 from settlemark import Settlement
-from settlemark.agents import Declared
+from settlemark.agents import Declared, Unsettled, refuse_bad_primer
 from settlemark.hosting import Order, Park, run_async
 from settlemark_pydantic_ai._asking import refuse_without_asking
 from settlemark_pydantic_ai._functions import is_journaled
@@ -62,6 +63,10 @@ class Settled(AbstractCapability[Any]):
             effects on overlapping scopes; `"issued"` that of all, also behind what cannot be undone.
         park: what becomes of a turn that waits for a person's yes: it is kept as it is, or split.
         may_touch: scopes that each transaction holds from its beginning.
+        unsettled: where the installed Pydantic AI lacks what its calls settle by: `"refuse"` to be made, `"warn"`
+            once, or just go on (`"allow"`).
+        primer: whether the model is told, as a system prompt of its requests alone, what the record says of a job that
+            was begun before: see `Settlement.primer`.
 
     Raises:
         UsageError: `settlement` is no `Settlement`, or an option is none of those; or, when the agent is constructed,
@@ -82,9 +87,20 @@ class Settled(AbstractCapability[Any]):
         order: Order = "turn",
         park: Park = "keep",
         may_touch: str | Sequence[str] = (),
+        unsettled: Unsettled = "refuse",
+        primer: bool = False,
     ) -> None:
+        refuse_bad_primer(primer)
+        self._primer = primer
         self._jobs = Jobs(
-            settlement, run=run, settle=settle, effects=effects, order=order, park=park, may_touch=may_touch
+            settlement,
+            run=run,
+            settle=settle,
+            effects=effects,
+            order=order,
+            park=park,
+            may_touch=may_touch,
+            unsettled=unsettled,
         )
 
     async def __aenter__(self) -> Self:
@@ -111,13 +127,14 @@ class Settled(AbstractCapability[Any]):
 
     async def for_run(self, ctx: RunContext[Any]) -> AbstractCapability[Any]:
         """Return what settles one run of an agent."""
-        return _OneRun(self._jobs, ctx)
+        return _OneRun(self._jobs, ctx, primer=self._primer)
 
 
 class _OneRun(AbstractCapability[Any]):
     """Settles the tools in one run of an agent."""
 
-    def __init__(self, jobs: Jobs, ctx: RunContext[Any]) -> None:
+    def __init__(self, jobs: Jobs, ctx: RunContext[Any], *, primer: bool) -> None:
+        self._primer = primer
         self._turns = Turns(jobs, ctx, owns=lambda tool: not is_journaled(tool))
         self._run_id = ctx.run_id
 
@@ -217,10 +234,24 @@ class _OneRun(AbstractCapability[Any]):
         if told:
             _correct(ctx.messages, told)
             _correct(request_context.messages, told)
-        return request_context
+        primer = await self._turns.primer(self._run_id) if self._primer else None
+        return request_context if primer is None else _primed(request_context, primer)
 
     def _correct(self, messages: list[ModelMessage]) -> None:
         _correct(messages, self._turns.corrections())
+
+
+def _primed(request_context: ModelRequestContext, primer: str) -> ModelRequestContext:
+    """Return a request with a primer before all else; the run's own messages stay as they are."""
+    messages = list(request_context.messages)
+    place = next((n for n, message in enumerate(messages) if isinstance(message, ModelRequest)), None)
+    if place is None:
+        return request_context
+    first = cast("ModelRequest", messages[place])
+    said = sum(1 for _ in takewhile(lambda part: isinstance(part, SystemPromptPart), first.parts))
+    parts = [*first.parts[:said], SystemPromptPart(primer), *first.parts[said:]]
+    messages[place] = replace(first, parts=parts)
+    return replace(request_context, messages=messages)
 
 
 def _requests(found: Any) -> DeferredToolRequests | None:

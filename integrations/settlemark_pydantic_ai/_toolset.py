@@ -10,7 +10,7 @@ from pydantic_ai import AbstractToolset, RunContext, WrapperToolset
 from pydantic_ai.toolsets import ToolsetTool
 
 from settlemark import Settlement
-from settlemark.agents import Declared
+from settlemark.agents import Declared, Unsettled
 from settlemark.hosting import Order, Park, json_text
 from settlemark_pydantic_ai._functions import is_journaled, schema_of
 from settlemark_pydantic_ai._jobs import Jobs, Run
@@ -72,6 +72,8 @@ class SettledToolset(WrapperToolset[Any]):
             effects on overlapping scopes; `"issued"` that of all, also behind what cannot be undone.
         park: what becomes of a turn that waits for a person's yes: it is kept as it is, or split.
         may_touch: scopes that each turn holds before its first call runs.
+        unsettled: where the installed Pydantic AI lacks what its calls settle by: `"refuse"` to be made, `"warn"`
+            once, or just go on (`"allow"`).
 
     Raises:
         UsageError: `settlement` is no `Settlement`, or an option is none of those.
@@ -92,10 +94,18 @@ class SettledToolset(WrapperToolset[Any]):
         order: Order = "turn",
         park: Park = "keep",
         may_touch: str | Sequence[str] = (),
+        unsettled: Unsettled = "refuse",
     ) -> None:
         super().__init__(wrapped)
         self._jobs = Jobs(
-            settlement, run=run, settle="turn", effects=effects, order=order, park=park, may_touch=may_touch
+            settlement,
+            run=run,
+            settle="turn",
+            effects=effects,
+            order=order,
+            park=park,
+            may_touch=may_touch,
+            unsettled=unsettled,
         )
 
     async def for_run(self, ctx: RunContext[Any]) -> AbstractToolset[Any]:

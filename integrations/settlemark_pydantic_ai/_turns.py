@@ -9,25 +9,20 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
-from pydantic_ai import ApprovalRequired, ModelRetry, RunContext, ToolFailed
-from pydantic_ai.messages import (
-    ModelMessage,
-    ModelRequest,
-    ModelResponse,
-    ToolCallPart,
-)
+from pydantic_ai import ApprovalRequired, RunContext, ToolFailed
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, ToolCallPart
 from pydantic_ai.tools import ToolApproved, ToolDenied
 from pydantic_ai.toolsets import ToolsetTool
 
-from settlemark import Queued, UsageError
-from settlemark.agents import TOLD, Call, Work, keep_answered, too_late, words
+from settlemark import EffectClass, Queued, UsageError
+from settlemark.agents import TOLD, Call, Said, Work, keep_answered, too_late, words
 from settlemark.hosting import Program, end_async, run_async
 from settlemark_pydantic_ai._functions import arguments_of, function_of, is_threaded
 from settlemark_pydantic_ai._jobs import Jobs, Seated
 from settlemark_pydantic_ai._places import SKIP, Checked, Fate, Place, places_of
 from settlemark_pydantic_ai._responses import Results, answered_in, answers_in, asker, ids_of, issuer_of
 from settlemark_pydantic_ai._results import pack, plain, unpack
-from settlemark_pydantic_ai._seat import DEFERRAL, Seat, TimedOut
+from settlemark_pydantic_ai._seat import DEFERRAL, Seat, TimedOut, TimeLimits
 from settlemark_pydantic_ai._turn import Turn
 
 MARK = "settlemark"
@@ -55,11 +50,18 @@ class Turns:
         self._checked: dict[str, Checked] = {}
         self._behind: set[str] = set()
         self._again: set[str] = set()
+        self._limits = TimeLimits()
         self._unanswered: Collection[str] = ()
         self._turn: Turn | None = None
         self._over: Turn | None = None
         self._left: BaseException | None = None
         self._results: tuple[ModelResponse, Results] | None = None
+
+    async def primer(self, run: str | None) -> str | None:
+        """Return what the model of an agent's run is told of a job that was begun before; None: nothing."""
+        seated = self._seat_of(run)
+        found: str | None = await run_async(seated.primers.text(seated.work.name, run))
+        return found
 
     def work_of(self, run: str | None) -> Work:
         """Return the work of a run's calls: after a resume that of the run that issued them."""
@@ -164,7 +166,11 @@ class Turns:
         place.come = True
         if place.part.tool_call_id in self._behind and ctx.tool_call_approved:
             ctx = _unapproved(ctx)  # nobody has been asked about it
-        seat = Seat(place, partial(run, ctx), approved=ctx.tool_call_approved, threaded=is_threaded(tool))
+        signed = ctx.tool_call_metadata
+        opaque = turn.settling.calls[number].declaration.kind is EffectClass.OPAQUE
+        repeat = partial(turn.settling.let_repeat, number) if opaque else None
+        given, threaded = ctx.tool_call_approved, is_threaded(tool)
+        seat = Seat(place, partial(run, ctx), approved=given, threaded=threaded, signed=signed, repeat=repeat)
         task = asyncio.current_task()
         assert task is not None, "a coroutine runs in one"
         turn.acting.add(task)
@@ -178,6 +184,7 @@ class Turns:
                     ask=seat.ask,
                     remake=seat.remake,
                     waits=turn.waits(number),
+                    outlives=True,
                     rewritten=_rewritten(turn.settling.calls[number], place, arguments),
                 )
             )
@@ -191,8 +198,7 @@ class Turns:
         except TimedOut as error:
             raise error.error from None  # nothing of it happened
         except TOLD as error:
-            # As with stock a time limit counts as a retry; whether it acted is told, too.
-            raise (ModelRetry if seat.timed_out else ToolFailed)(words(error)) from error
+            raise self._limits.answer(error, seat) from error
         finally:
             turn.acting.discard(task)
         return str(found) if isinstance(found, Queued) else found
@@ -261,6 +267,7 @@ class Turns:
                 place.declared(self._jobs.declarations.of(place.name)),
                 place.part.tool_call_id,
                 place.given,
+                place.refused,
             )
             for place in places
         ]
@@ -270,7 +277,8 @@ class Turns:
             self._refuse_answer(call.tool for call in calls if call.acts)
         if results is not None:
             work.begin()  # it was deferred: it is found again, and continued
-        settling = work.turn(calls, because=response.text or None, answered=answered_in(ctx.messages[:index]))
+        said = Said(response.text or None, response.provider_response_id, response.model_name, tuple(known or ()))
+        settling = work.turn(calls, because=said, answered=answered_in(ctx.messages[:index]))
         self._turn = turn = Turn((index, ids_of(response)), settling, places)
         self._begun = True
         for number, place in enumerate(places):

@@ -87,20 +87,20 @@ def _undo(number):
     raise AssertionError(number)
 
 
-def synced_appends(folder, times):
-    """What an effect has to wait for on a disk, twice: its intent, and the decision."""
+def synced_appends(folder, turns, calls):
+    """What the effects of a turn have to wait for on a disk: an append for each intent, and one for the decision."""
     with (folder / "floor").open("ab", buffering=0) as file:
-        for _ in range(2 * times):
+        for _ in range((calls + 1) * turns):
             file.write(bytes(256))
             os.fdatasync(file.fileno())
-    return times
+    return turns * calls
 
 
 def beside_stock(gauge, name, framework, settlement, desk, *, turns, calls, floor=None):
     controls = {"stock": lambda: job(framework, desk, None, turns=turns, calls=calls)}
     if floor is not None:
-        controls["stock and two synced appends a turn, the disk's floor"] = lambda: (
-            job(framework, desk, None, turns=turns, calls=calls) and floor(turns) * calls
+        controls["stock and as many synced appends, the disk's floor"] = lambda: (
+            job(framework, desk, None, turns=turns, calls=calls) and synced_appends(floor, turns, calls)
         )
     return gauge.beside(name, lambda: job(framework, desk, settlement, turns=turns, calls=calls), controls)
 
@@ -110,7 +110,7 @@ def beside_stock(gauge, name, framework, settlement, desk, *, turns, calls, floo
 def test_an_effect_beside_stock(gauge, framework, store, seconds, tmp_path):
     desk, turns = Desk(seconds), gauge.scale(4 if seconds else 20, 1)
     with settling(store, "effect", tmp_path) as settlement:
-        floor = (lambda times: synced_appends(tmp_path, times)) if store == "a file on disk" else None
+        floor = tmp_path if store == "a file on disk" else None
         name = f"an effect of {seconds * 1e3:.0f} ms, {framework}, {store}"
         measured = beside_stock(gauge, name, framework, settlement, desk, turns=turns, calls=1, floor=floor)
         gauge.count("  overhead", measured.over["stock"], "µs", aim=0.03 * FIFTY * 1e6 if seconds else None)
@@ -119,17 +119,19 @@ def test_an_effect_beside_stock(gauge, framework, store, seconds, tmp_path):
     assert measured.done == turns
 
 
+@pytest.mark.parametrize("calls", [2, 5])
 @pytest.mark.parametrize("store", STORES)
-def test_five_effects_of_a_turn_beside_stock(gauge, framework, store, tmp_path):
+def test_the_effects_of_a_turn_beside_stock(gauge, framework, store, calls, tmp_path):
     """Each returns at once: what order costs of time, where tools take any, is what was asked for."""
     desk, turns = Desk(), gauge.scale(10, 1)
     with settling(store, "effect", tmp_path) as settlement:
-        name = f"one of five effects of a turn, {framework}, {store}"
-        measured = beside_stock(gauge, name, framework, settlement, desk, turns=turns, calls=5)
+        floor = tmp_path if store == "a file on disk" else None
+        name = f"one of {calls} effects of a turn, {framework}, {store}"
+        measured = beside_stock(gauge, name, framework, settlement, desk, turns=turns, calls=calls, floor=floor)
         gauge.count("  overhead", measured.over["stock"], "µs")
 
-    assert desk.begun == [*range(5 * turns)]
-    assert measured.done == 5 * turns
+    assert desk.begun == [*range(calls * turns)]
+    assert measured.done == calls * turns
 
 
 @pytest.mark.parametrize("seconds", [0, FIFTY], ids=["0 ms", "50 ms"])

@@ -23,9 +23,18 @@ TOGETHER = 500
 COMMITS = 20
 
 
-@effect("reversible", scope="room:/{number}", undo=lambda number: None)
+reversible = effect("reversible", scope="room:/{number}", undo=lambda number: None)
+
+
+@reversible
 async def reserve(number):
     return number
+
+
+@pytest.fixture(autouse=True)
+def declared_here(declared_by_this_test_alone):
+    """The process that recovers knows the tool by its name."""
+    reversible(reserve)
 
 
 @effect("reversible", scope="desk:/{number}", undo=lambda number: None)

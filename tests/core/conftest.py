@@ -5,12 +5,14 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections import defaultdict
+from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
 from tests.rooms.acts import Pending
 from tests.rooms.protocol import Mode
 from tests.rooms.record import SqlBook
+from tests.unattended import unattended
 
 from settlemark import LedgerError, Retries, Scope, Settlement, effect
 from settlemark.hosting import Protocol, Reason, host_of
@@ -202,6 +204,23 @@ def shared_url(request, tmp_path):
     return f"sqlite:///{tmp_path / 'ledger.db'}"
 
 
+def ends_without_a_record(settlement):
+    """Name what the protocol has finished, no program of this process is at, and the record has as unfinished."""
+    host = host_of(settlement)
+
+    def look(protocol, book):
+        at = {(txn.name, txn.attempt) for txn in (*protocol.live.values(), *host.driver.kernel.attempts)}
+        return [
+            recorded.row.name for recorded in book.unfinished() if (recorded.row.name, recorded.row.attempt) not in at
+        ]
+
+    if host.ledger.is_closed or host.ledger.is_elsewhere:
+        return []
+    with suppress(LedgerError):
+        return host.ledger.now(look)
+    return []
+
+
 @pytest.fixture
 def open_settlement():
     """Open settlements that never pause between retries, and close them at the end."""
@@ -217,9 +236,10 @@ def open_settlement():
     yield open_
     # Every unfinished transaction has a living program, a lease, or a deadline.
     stranded = [found for settlement in opened for found in host_of(settlement).driver.ages.stranded()]
+    unrecorded = [found for settlement in opened for found in ends_without_a_record(settlement)]
     for settlement in opened:
         settlement.close()
-    assert stranded == []
+    assert (stranded, unrecorded) == ([], [])
 
 
 @pytest.fixture
@@ -232,9 +252,7 @@ def open_here(open_settlement, clock):
     """Open settlements in the clock's time, where nobody asks again but the test itself."""
 
     def open_(url="memory:", **options):
-        settlement = open_settlement(url, **{**clock.options(), **options})
-        host_of(settlement).driver.probing.on_doubt = host_of(settlement).driver.ages.on_age = None
-        return settlement
+        return unattended(open_settlement(url, **{**clock.options(), **options}))
 
     return open_
 

@@ -120,15 +120,25 @@ class Hand:
             protocol.revert(self.random.choice([t for t in live if t.state is State.RELEASING] or live), Reason.REFUSED)
         elif kind == "unfence":
             protocol.unfence(sorted(protocol.board.fenced))
+            self.halt()
         elif kind == "resume":
             out = [x for t in live for x in t.calls.values() if x.returned and x.mode is Mode.EAGER and x.hold]
             protocol.resumed([x for x in out if x.hold.claims][:1])
         elif kind == "tell":
             protocol.tell_time(protocol.time + 1)
+            protocol.owe("x")
         elif kind == "retract":
             protocol.retract(txn.name, txn.attempt)
+            protocol.join(txn, "ada")
         elif kind == "skip" and random.random() < 0.1:
             protocol.skip_epochs(100)
+
+    def halt(self):
+        """Lift what is halted, and halt something else: a scope now and then, else a run that never begins."""
+        for number in list(self.protocol.halts):
+            self.protocol.lift(number)
+        scope = None if self.begun % 3 else SCOPES[self.begun % len(SCOPES)]
+        self.protocol.halt(scope, "r9" if scope is None else None, by="ada", because="", since=0.0)
 
     def change(self, tool):
         """Replace a tool, take it away, or give it back."""

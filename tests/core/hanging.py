@@ -1,5 +1,8 @@
 """Stores that hang: a file that a foreign program has locked, a server behind a network that carries nothing, and one
-whose processes do not run."""
+whose processes do not run.
+
+Only while a store hangs has nobody the time to wait for it: a busy machine's store that works may take long.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,16 @@ from contextlib import closing, contextmanager, suppress
 
 import pytest
 from sqlalchemy import make_url
+from tests.rooms.ledger import _limits
 from tests.servers import PostgresServer
+
+
+@contextmanager
+def _little_time():
+    with pytest.MonkeyPatch.context() as limits:
+        limits.setattr(_limits, "LEAST_SECONDS", 0.2)
+        limits.setattr(_limits, "CLOSE_SECONDS", 0.5)
+        yield
 
 
 class LockedFile:
@@ -25,7 +37,8 @@ class LockedFile:
     def hanging(self):
         with closing(sqlite3.connect(self._path, isolation_level=None)) as foreign:
             foreign.execute("BEGIN IMMEDIATE")
-            yield
+            with _little_time():
+                yield
             foreign.execute("ROLLBACK")
 
     @contextmanager
@@ -34,7 +47,8 @@ class LockedFile:
         with closing(sqlite3.connect(self._path, isolation_level=None)) as foreign:
             foreign.execute("PRAGMA locking_mode=EXCLUSIVE")
             foreign.execute("BEGIN EXCLUSIVE")
-            yield
+            with _little_time():
+                yield
             foreign.execute("ROLLBACK")
 
 
@@ -45,8 +59,10 @@ class StoppedServer:
         self._server = server
         self.url = server.create_database()
 
+    @contextmanager
     def hanging(self):
-        return self._server.paused()
+        with self._server.paused(), _little_time():
+            yield
 
     def close(self):
         self._server.drop_database(self.url)
@@ -81,7 +97,8 @@ class SilentNetwork:
     @contextmanager
     def hanging(self):
         self._carries.clear()
-        yield
+        with _little_time():
+            yield
         self.go_on()
 
     def go_on(self):

@@ -25,7 +25,7 @@ from settlemark import (
 from settlemark.hosting import host_of
 from settlemark.ledger import EffectRow
 
-PATIENCE = 20
+PATIENCE = 60
 
 
 class Boom(Exception):

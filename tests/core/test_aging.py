@@ -27,7 +27,7 @@ class Heard:
 
 
 class Hung:
-    """A transaction in whose block somebody hangs, with a room booked."""
+    """A transaction in whose block somebody hangs, with a room booked; it is undone once nobody keeps it."""
 
     def __init__(self, settlement, tools, **options):
         self.opening = settlement.transaction("hung", **options)
@@ -148,10 +148,20 @@ def test_one_whose_call_has_not_returned_is_undone_when_it_has(url, open_here, c
 
 def test_a_transaction_may_have_an_age_of_its_own(url, open_here, clock, tools, world):
     settlement = open_here(url)
-    Hung(settlement, tools, max_age=10)
+    _hung = Hung(settlement, tools, max_age=10)
     clock.advance(11)
     look(settlement)
     assert world.log == [("book", "a"), ("cancel", "a")]
+
+
+@pytest.mark.parametrize("own", [10, 200])
+def test_its_own_age_counts_in_place_of_the_settlements(url, open_here, clock, tools, world, own):
+    settlement = open_here(url, max_age=100)
+    _hung = Hung(settlement, tools, max_age=own)
+    for seconds, log in ((own - 1, [("book", "a")]), (2, [("book", "a"), ("cancel", "a")])):
+        clock.advance(seconds)
+        look(settlement)
+        assert world.log == log
 
 
 @pytest.mark.parametrize("age", [0, -1, True, "1", float("nan")])
@@ -168,7 +178,7 @@ def test_a_thread_of_its_own_looks_after_it(url, open_settlement, tools, world):
     undone = threading.Event()
     act = world.act
     world.act = lambda *entry: (act(*entry), undone.set() if entry[0] == "cancel" else None)
-    Hung(settlement, tools)
+    _hung = Hung(settlement, tools)
     assert undone.wait(30)
 
 
@@ -201,7 +211,7 @@ def test_a_task_that_is_lost_with_its_loop_leaves_its_scope_free(url, open_settl
 
 def test_who_waits_for_one_that_hangs_is_told_its_name(url, open_here, tools):
     settlement = open_here(url)
-    Hung(settlement, tools)
+    _hung = Hung(settlement, tools)
     with pytest.raises(WaitTimeout) as refused, settlement.transaction("next", wait=0) as tx:
         tx.call(tools.book, room="a")
     assert refused.value.holder == "hung"

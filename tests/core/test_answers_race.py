@@ -62,10 +62,10 @@ def test_the_first_answer_on_record_is_acted_on_and_the_other_is_told(
     other = settlement if url == "memory:" else open_settlement(url)
     take = Asking._take_answer
 
-    def meanwhile(self, attempt, effect, approval):
+    def meanwhile(self, *asked):
         if when == "before the answer here is taken":
             told.append(answered_elsewhere(other, elsewhere))
-        answer = yield from take(self, attempt, effect, approval)
+        answer = yield from take(self, *asked)
         if when == "when it is taken":
             told.append(answered_elsewhere(other, elsewhere))
         return answer

@@ -10,7 +10,7 @@ import pytest
 from settlemark import InDoubt, Queued, Refused, Retries, State, Tag, Vetoed, WaitTimeout, Wounded, current_call, effect
 from settlemark.hosting import host_of, to_its_end
 
-PATIENCE = 20
+PATIENCE = 60
 
 
 class Boom(Exception):

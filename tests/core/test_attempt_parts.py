@@ -136,7 +136,7 @@ class Tried:
 
     def __init__(self, effects):
         self.name, self.number, self.txn, self.numbering = "trip", 2, None, Numbering()
-        self.expected = Expected(effects)
+        self.expected, self.owes = Expected(effects), {}
         self.expect = self.expected.expect
 
     def staged(self, scope):

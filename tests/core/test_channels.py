@@ -11,6 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from tests.core.history import naive
+from tests.extent import examples
 
 from settlemark import PayloadError, SettlemarkError, UsageError
 from settlemark.channels import PRIMARY, HeadMoved, Versioned, VersionedChannel
@@ -118,7 +119,7 @@ class Channels(RuleBasedStateMachine):
 
 
 TestChannels = Channels.TestCase
-TestChannels.settings = settings(max_examples=100, stateful_step_count=25)
+TestChannels.settings = settings(max_examples=examples(100), stateful_step_count=25)
 
 
 def test_versions_seen_by_a_pinned_reader_never_go_back_whichever_replica_it_asks():

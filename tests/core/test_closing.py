@@ -168,6 +168,23 @@ def test_a_tool_may_close_its_own_settlement_and_is_then_in_doubt_no_longer_than
     assert (after.residue(), after.in_doubt()) == ([], [])
 
 
+def test_what_is_in_flight_is_handed_over_once_however_often_it_is_closed(tmp_path, monkeypatch):
+    settlement, given = Settlement(f"sqlite:///{tmp_path / 'ledger.db'}", wait=PATIENCE), []
+    member = host_of(settlement).ledger._member
+    give_away = member.give_away
+    monkeypatch.setattr(member, "give_away", lambda: (given.append(1), give_away())[1])
+
+    @effect("reversible", scope="room:/{room}", undo=lambda key: None, name="book")
+    def book(room):
+        for _ in range(3):
+            host_of(settlement).ledger.close()
+
+    with pytest.raises(LedgerError, match="closed"), settlement.transaction("job") as tx:
+        tx.call(book, room="a")
+    settlement.close()
+    assert given == [1]
+
+
 def test_a_process_that_ends_while_a_daemon_thread_is_sending_leaves_it_in_doubt_until_it_has_ended(
     tmp_path, open_settlement
 ):

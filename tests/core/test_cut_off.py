@@ -19,7 +19,7 @@ import pytest
 from settlemark import InDoubt, Settlement, State, Tag, WaitTimeout, effect
 from settlemark.hosting import host_of
 
-PATIENCE = 20
+PATIENCE = 60
 
 PROGRAM = '''
 import json, os, signal, sys

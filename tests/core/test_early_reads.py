@@ -162,6 +162,7 @@ def test_a_cascade_follows_who_saw_whom(settlement, world, put):
     assert world["log"] == [("put", f"c{n}", n) for n in range(4)] + [("undo", f"c{n}", n) for n in (3, 2, 1, 0)]
 
 
+@pytest.mark.deep
 def test_a_cascade_may_be_longer_than_the_interpreter_has_frames(world, put):
     length = 2 * sys.getrecursionlimit()
     with Settlement("memory:", reads="early") as settlement:

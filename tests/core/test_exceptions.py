@@ -242,7 +242,22 @@ TAKEN = {
     "Shared.enter(begin)": ELSEWHERE,
     "Shared.enter(gone)": ELSEWHERE,
     "Shared.take_back(gone)": ELSEWHERE,
+    "ReadNames.missing(load)": ELSEWHERE,
     "run_async(behind)": ELSEWHERE,
+    "Approval.__init__(when)": {"approve"},
+    "Budget.__init__(agent)": ELSEWHERE,
+    "Policy.__init__(agent)": ELSEWHERE,
+    "Settlement.steered(function)": ELSEWHERE,
+    "SteeredRun.step(before_commit)": {"hook"},
+    "Settlement.declare(expires)": ELSEWHERE,
+    "Settlement.declare(then)": ELSEWHERE,
+    "Settlement.declare(spends)": ELSEWHERE,
+    "Settlement.declare(spent)": ELSEWHERE,
+    "Settlement.on_due(handler)": ELSEWHERE,
+    "effect(expires)": ELSEWHERE,
+    "effect(then)": ELSEWHERE,
+    "effect(spends)": ELSEWHERE,
+    "effect(spent)": ELSEWHERE,
 }
 """Every public parameter that takes a function, and the places above at which that is called."""
 NOT_GIVEN = ("CurrentCall.", "Declaration.", "Effect.", "Hold.")  # handed out, and nobody is asked to make one

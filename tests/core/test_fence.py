@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 
 import pytest
+from tests.rooms.lifecycle import fences as fences_room
 
-from settlemark import Cancelled, PartialCommit, State, Tag, UsageError, effect
+from settlemark import Cancelled, PartialCommit, Settlement, State, Tag, UsageError, effect
 from settlemark.hosting import host_of
 from settlemark.ledger import StateChange
 
-PATIENCE = 20
+PATIENCE = 60
 
 
 def decides(change):
@@ -103,6 +104,25 @@ def test_a_call_may_cancel_its_own_run_and_is_undone_when_it_has_returned(settle
     assert (world.log, tx.state) == ([("book", "a"), ("cancel", "a")], State.ABORTED)
     assert recorded(settlement, "trip/1") == [("aborted", [("book", "undone", "clean")])]
     assert (settlement.residue(), host_of(settlement).protocol.live) == ([], {})
+
+
+@pytest.mark.timeout(60)
+def test_a_call_that_cancels_its_own_run_through_another_settlement_does_not_wait_for_itself_either(
+    tmp_path, world, monkeypatch, caplog
+):
+    monkeypatch.setattr(fences_room, "CANCEL_SECONDS", 1e6)
+    url = f"sqlite:///{tmp_path}/trip.db"
+    with Settlement(url) as settlement, Settlement(url) as other:
+
+        @effect("reversible", scope="room:/{room}", undo=lambda room: world.act("cancel", room))
+        def book(room):
+            other.cancel("trip")
+            world.act("book", room)
+
+        with pytest.raises(Cancelled, match="trip was cancelled"), settlement.transaction("trip") as tx:
+            tx.call(book, room="a")
+        assert (world.log, tx.state) == ([("book", "a"), ("cancel", "a")], State.ABORTED)
+    assert "trip is cancelled, and aborting: it ends when its call returns" in caplog.messages
 
 
 @pytest.mark.parametrize("names_a_run", [False, True], ids=["a slash in the name", "run="])

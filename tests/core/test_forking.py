@@ -133,11 +133,11 @@ def test_a_child_that_a_thread_forks_is_not_in_what_its_parents_main_thread_is_i
     try:
         monkeypatch.setattr(shield, "_depth", 0)
         assert shield.raise_shield()
-        shield.locked()
+        shield.lock_holders.append(threading.get_ident())
         thread = threading.Thread(target=lambda: told.append(forked(in_the_child)))
         thread.start()
         thread.join()
-        shield.unlocked()
+        shield.lock_holders.remove(threading.get_ident())
         shield.lower_shield()
         assert (told, struck) == ([["struck"]], [])
     finally:

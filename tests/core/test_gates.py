@@ -143,7 +143,7 @@ def test_an_approver_whose_answer_is_none_is_asked_once_more_with_what_was_wrong
     [
         ("read", True, "x is read, so there is nothing to approve: drop approve="),
         ("staged", True, "x is staged, so it is its step's own until that settles: drop approve=, or declare it irrev"),
-        ("irreversible", 5, "approve= of x is 5: pass True or a function"),
+        ("irreversible", 5, "approve= of x is 5: pass True, a function, or an Approval"),
         ("irreversible", lambda price: price > 1, "asks for 'price', which x does not take"),
         ("irreversible", lambda result: result, "runs before the call, and cannot ask for 'result'"),
     ],

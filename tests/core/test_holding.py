@@ -200,12 +200,29 @@ def test_an_advance_past_a_live_hold_is_a_violation_and_nothing_moved(stage, sco
     stage.protocol.advance(Scope.parse(scope), least - 1)
 
 
+def test_an_advance_is_one_of_the_whole_scope_though_a_part_of_it_was_advanced_before(stage):
+    late = stage.begin("late")
+    stage.protocol.advance(Scope.parse("room:/a/1"), 1)
+    assert (stage.floor("room:/a/1"), stage.floor("room:/a/2")) == (1, 0)
+    stage.protocol.advance(Scope.parse("room:/a"), 1)
+    assert (stage.floor("room:/a/1"), stage.floor("room:/a/2"), stage.floor("room:/b")) == (1, 1, 0)
+    before = stage.protocol.freeze()
+    stage.protocol.advance(Scope.parse("room:/a"), 1)
+    assert stage.protocol.freeze() == before
+    stage.write(late, "room:/a/2")
+    assert late.position > (1, "")
+
+
 def test_an_advance_into_the_future_is_a_violation(stage):
     stage.begin("only")
     with pytest.raises(ContractViolation, match="this epoch has not been given yet") as refused:
         stage.protocol.advance(Scope.parse("room:/a"), 2)
     assert (refused.value.holder, refused.value.frontier) == (None, 2)
     assert stage.floor("room:/a") == 0
+    assert str(refused.value).endswith("nothing moved; advance to 1")
+    stage.commit(stage.protocol.live[1, ""])
+    stage.protocol.advance(Scope.parse("room:/a"), 1)
+    assert stage.floor("room:/a") == 1
 
 
 def test_advances_are_forgotten_like_commits_once_everybody_is_above_them(stage):

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, rule
+from tests.extent import examples
 from tests.rooms.protocol import AGE
 
 from settlemark import Scope
@@ -111,7 +112,7 @@ class IndexAgainstAList(RuleBasedStateMachine):
             assert found == sorted(expected, key=lambda token: (token.txn.position, token.since))
 
 
-IndexAgainstAList.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
+IndexAgainstAList.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=40)
 TestIndexAgainstAList = IndexAgainstAList.TestCase
 
 

@@ -15,7 +15,6 @@ from tests.core.hanging import LockedFile
 from tests.core.places import PLACES, Scene, Watching, World, run, tools_of
 from tests.rooms.api import standing
 from tests.rooms.doctor import examine
-from tests.rooms.ledger import _limits
 from tests.rooms.lifecycle import DROPPED
 
 from settlemark import LedgerError, Refused, Settlement, State, effect
@@ -549,7 +548,6 @@ def test_a_refusal_does_not_leave_a_commit_without_its_program(quick):
 
 @pytest.mark.parametrize("hangs_at", ["begin", "undo", "end"])
 def test_an_abort_whose_end_the_store_has_yet_to_take_is_not_stranded(tmp_path, open_settlement, monkeypatch, hangs_at):
-    monkeypatch.setattr(_limits, "LEAST_SECONDS", 0.2)
     file = LockedFile(tmp_path)
     hang = file.hanging()
 

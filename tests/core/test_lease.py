@@ -29,7 +29,10 @@ ELSEWHERE = "web-2/1/2/3.4:812:1734373:token"
 
 @pytest.fixture
 def clock():
-    return VirtualClock()
+    """A clock that has gone on for a while: what is told of two moments hangs on what lies between them alone."""
+    clock = VirtualClock()
+    clock.advance(1_000)
+    return clock
 
 
 @pytest.fixture
@@ -248,7 +251,7 @@ def test_looks_that_lie_half_a_period_apart_still_prove_it(watch, clock):
     watch.look([row()])
     for _ in range(2):
         clock.advance(LEASE / 2)
-        assert watch.is_to_bury(row()) == (clock.monotonic() >= LEASE)
+        assert watch.is_to_bury(row()) == (clock.monotonic() >= 1_000 + LEASE)
         watch.look([row()])
 
 
@@ -370,10 +373,11 @@ def test_of_a_ghost_it_is_told_what_it_may_be_sending_and_what_it_sends_no_more(
         RecordedEffect(intent(position=1), Outcome.CONFIRMED, sender="zombie"),
         RecordedEffect(intent(position=3), Outcome.INTENDED),
         RecordedEffect(intent(position=2), Outcome.INTENDED, sender="elder"),
+        RecordedEffect(intent(position=4), Outcome.UNKNOWN, sender="zombie"),  # it was sending it before, and still is
         zombies=("zombie", "elder"),
     )
     bury(stage.protocol, book, "zombie")
-    assert book.told == [(["trip#1/0", "trip#1/3"], "zombie"), (["trip#1/1"], None)]
+    assert book.told == [(["trip#1/0", "trip#1/3", "trip#1/4"], "zombie"), (["trip#1/1"], None)]
     assert (txn.owner, unrecorded.owner, other.owner) == ("", "", "alive")
 
 
@@ -538,7 +542,7 @@ READ_BY = {
     "ledger/_record/book.py": "the clock of a watch that nobody gave: of a store that is only looked at",
     "ledger/_memory/ledger.py": "a default to be injected: the store is this process",
     "ledger/_replica/store.py": "a default to be injected",
-    "ledger/_sql/sqlite.py": "how long a busy file is waited for: one's own clock",
+    "ledger/_sql/patience.py": "how long a busy file is waited for: one's own clock",
     "ledger/_limits.py": "how long a store is waited for: one's own clock",
     "ledger/_replica/batch.py": "how long a store is waited for: one's own clock",
     "ledger/_replica/group_commit.py": "how long a store is waited for: one's own clock",
@@ -552,7 +556,7 @@ READ_BY = {
     "_cli/commands/doubts.py": "only looks",
     "_cli/commands/options.py": "`--since`, as people say it",
     "_cli/commands/recover.py": "how long the command waits: one's own clock",
-    "lint/_calls.py": "names of functions, as text",
+    "lint/_source/calls.py": "names of functions, as text",
 }
 """Every file that reads a clock of its own accord; a new one has to say here why that decides about nobody else."""
 
@@ -567,6 +571,7 @@ JUDGED_BY = {
     "_engine/undo/abort.py": "says a worker's name, decides nothing",
     "_engine/wait.py": "says a worker's name, decides nothing",
     "_report/sentences.py": "says a worker's name, decides nothing",
+    "_lifecycle/fences.py": "says a worker's name, decides nothing",
     "_api/who_waits.py": "shows to people, decides nothing",
     "_cli/commands/waiting.py": "shows to people, decides nothing",
     "_cli/commands/doubts.py": "shows to people, decides nothing",

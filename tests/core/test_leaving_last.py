@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.extent import examples
 
 from settlemark import InDoubt, PartialCommit, Refused, Settlement, State, Tag, effect
 from settlemark.hosting import host_of
@@ -193,7 +194,7 @@ class Job:
         return self.calls[number].kind
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(turns, max_size=3))
 def test_nothing_irreversible_ever_left_when_anything_of_its_transaction_failed_that_need_not_follow_it(said):
     job = Job(said)

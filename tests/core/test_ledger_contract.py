@@ -7,11 +7,12 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from decimal import Decimal
 
 import pytest
 from sqlalchemy import Engine, NullPool, create_engine, event, make_url, text
 from tests.rooms.acts import Pending
-from tests.rooms.ledger import Page
+from tests.rooms.ledger import SCHEMA_VERSION, Ask, Draft, LeaseRow, OwedPage, OwedRow, Page, charge
 from tests.rooms.protocol import NOBODY, Mode
 from tests.rooms.record import migrate
 from tests.rooms.replica import SqlLedger, image, replica, store
@@ -21,7 +22,7 @@ from settlemark import EffectClass, LedgerError, Outcome, Refused, Scope, State,
 from settlemark.hosting import Reason, host_of, shown
 from settlemark.ledger import EffectRow, Fence, OutcomeChange, StateChange, TransactionRow, open_ledger
 
-PATIENCE, SHORT_PATIENCE = 20, 5
+PATIENCE, SHORT_PATIENCE = 60, 5
 ROOM = Scope.parse("room:/a")
 
 
@@ -237,6 +238,7 @@ def test_outcomes_and_states_are_the_latest(ledger):
         State.ABORTED, 9, Reason.FAILED, 5.0,
     )  # fmt: skip
     assert {name: getattr(recorded, name) for name in told} == told
+    assert recorded.because == "failed: no"
     assert outcomes(ledger) == [
         (Outcome.CONFIRMED, '{"id":7}', None, None, None, 2.0),
         (Outcome.UNKNOWN, None, "lost", Tag.UNRESOLVED, "ask", 4.0),
@@ -465,6 +467,65 @@ def test_a_write_that_fails_takes_everything_of_its_step_back_and_is_told_alone(
     assert sorted(names(ledger)) == ["before", "one", "two"]
     for name in ("before", "one", "two"):
         assert outcomes(ledger, name) == [(Outcome.INTENDED, None, None, None, None, None)]
+
+
+BESIDE = {
+    "a lease": lambda book: book.leases.put(LeaseRow("checkout:/docs", 9, "ada", 1.0, 61.0, 60.0, 10.0)),
+    "a lease given back": lambda book: book.leases.drop(LEASE),
+    "leases forgotten": lambda book: book.leases.forget(99.0),
+    "money": lambda book: charge(book.purse, [DOLLAR], key="c2", transaction="trip"),
+    "money of no key": lambda book: charge(book.purse, [DOLLAR], transaction="trip"),
+    "money handed over": lambda book: book.purse.move("c1", "c2"),
+    "an entry": lambda book: book.entries.add(DRAFT._replace(id="d2")),
+    "an entry's change": lambda book: book.entries.change("decision", "d1", state="over", at=2.0, from_version=1),
+    "an obligation": lambda book: book.write([OWED]),
+    "fences removed": lambda book: book.remove_fences(["gone"]),
+}
+DOLLAR = Ask("usd", "namespace", Decimal(9), Decimal(1))
+DRAFT = Draft("decision", "d1", "run", "made", 1.0, '{"why":"cheap"}')
+LEASE = LeaseRow("checkout:/repo", 7, "ada", 1.0, 61.0, 60.0, 10.0)
+OWING = OwedPage()
+OWED = OwedRow("o1", "before", 1, "run", 1, "customer:/7", "refund", "customer:/7", "{}", 1.0, 9.0)
+
+
+def beside(book):
+    """Return what the record has beside transactions and effects."""
+    spent = [book.purse.spends(key) for key in ("c1", "c2")]
+    fences = book.old_fences(9.0, limit=9)
+    return book.leases.every(), book.purse.buckets(), spent, book.entries.chain("run"), book.debts.find(OWING), fences
+
+
+@pytest.mark.parametrize("act", BESIDE.values(), ids=BESIDE.keys())
+def test_a_step_that_fails_behind_what_it_wrote_beside_its_effects_leaves_nothing_of_that(ledger, act):
+    def prepared(_protocol, book):
+        book.write([opened("before"), Fence("gone", 1.0)])
+        book.leases.put(LEASE)
+        charge(book.purse, [DOLLAR], key="c1", transaction="trip")
+        book.entries.add(DRAFT)
+
+    def step(_protocol, book):
+        act(book)
+        raise LedgerError("behind it")
+
+    ledger.now(prepared)
+    before = ledger.read(beside)
+    with pytest.raises(LedgerError, match="behind it"):
+        ledger.now(step)
+    assert ledger.read(beside) == before
+    ledger.now(lambda _protocol, book: act(book))
+    assert ledger.read(beside) != before
+
+
+@pytest.mark.parametrize("token", [object(), {1, 2}, 1 << 80], ids=["no value", "a set", "too great"])
+def test_a_value_that_the_stores_driver_cannot_write_fails_its_own_step_alone(url, opening, token):
+    ledger = opening(url)
+    answers = [
+        ledger.submit(lambda _protocol, book, row=row: book.leases.put(row), durable=False)
+        for row in (LEASE, LEASE._replace(scope="checkout:/bad", token=token), LEASE._replace(scope="mail:/in"))
+    ]
+    one, told, two = [come(answer) for answer in answers]
+    assert (one, type(told), two) == (None, LedgerError, None)
+    assert [row.scope for row in ledger.read(lambda book: book.leases.every())] == [LEASE.scope, "mail:/in"]
 
 
 def test_whoever_holds_a_transaction_goes_on_with_it_after_the_store_has_failed(ledger):
@@ -937,7 +998,9 @@ def test_a_ledger_of_another_schema_version_is_refused_and_stays_as_it_is(url, o
     with engine.begin() as connection:
         connection.execute(text("UPDATE settlemark_meta SET value = '99' WHERE key = 'schema'"))
     before = peek(url, "SELECT namespace, n FROM settlemark_head")
-    with pytest.raises(LedgerError, match="has schema version 99, this settlemark knows 4: install a newer settlemark"):
+    with pytest.raises(
+        LedgerError, match=f"version 99, this settlemark knows {SCHEMA_VERSION}: install a newer settlemark"
+    ):
         opening(url)
     assert peek(url, "SELECT value FROM settlemark_meta WHERE key = 'schema'") == [("99",)]
     assert peek(url, "SELECT namespace, n FROM settlemark_head") == before

@@ -11,7 +11,7 @@ from settlemark import InDoubt, LedgerError, Outcome, State, StateError, Tag, ef
 from settlemark.hosting import host_of
 from settlemark.ledger import OutcomeChange, StateChange
 
-PATIENCE = 20
+PATIENCE = 60
 
 
 class Boom(Exception):

@@ -15,7 +15,7 @@ from settlemark import Cancelled, Injected, effect
 from settlemark.hosting import host_of
 
 DAY = 86_400.0
-PATIENCE = 20
+PATIENCE = 60
 
 
 class Boom(Exception):

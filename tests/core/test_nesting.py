@@ -25,6 +25,11 @@ from settlemark.agents import open_turn
 from settlemark.hosting import Reason, host_of, run_sync
 
 
+def told_by(refusal):
+    """Return what a refusal says to a program: who would wait, for whom, and on what."""
+    return refusal.data["transaction"], refusal.data["holder"], str(refusal.data["scope"])
+
+
 class Boom(Exception):
     """A failure of the caller's own."""
 
@@ -533,8 +538,9 @@ def test_two_callers_whose_inner_ones_would_wait_for_each_others_callers_are_a_c
     assert stage.protocol.decide(first).holder is two
     stage.hold(second, "room:/a")
     stage.protocol.seal(second)
-    with pytest.raises(Entangled, match="second would wait for one, which holds room:/a and waits for two"):
+    with pytest.raises(Entangled, match="second would wait for one, which holds room:/a and waits for two") as refused:
         stage.protocol.decide(second)
+    assert told_by(refused.value) == ("second", "one", "room:/a")
     stage.protocol.abort(second, Reason.FAILED)
     assert second.finished
     stage.commit(two)
@@ -547,8 +553,11 @@ def test_whoever_is_waited_for_inside_a_call_may_not_wait_for_its_caller(stage):
     stage.write(first, "room:/a")
     stage.write(two, "room:/b")
     assert stage.ask(second, "room:/a", Mode.EAGER)[1] is first
-    with pytest.raises(Entangled, match="first would wait for two, which holds room:/b and cannot end before first"):
+    with pytest.raises(
+        Entangled, match="first would wait for two, which holds room:/b and cannot end before first"
+    ) as refused:
         stage.ask(first, "room:/b", Mode.EAGER)
+    assert told_by(refused.value) == ("first", "two", "room:/b")
     assert [hold.scope.text for hold in first.holds.values()] == ["room:/a"]
 
 
@@ -564,8 +573,11 @@ def test_a_circle_that_somebody_far_away_closes_is_looked_at_again(stage):
     ticket = stage.protocol.watch(near, inner)
     assert stage.ask(far, "room:/a", Mode.EAGER)[1] is caller
     assert ticket.fired
-    with pytest.raises(Entangled, match="inner would wait for near, which holds room:/c and waits for caller"):
+    with pytest.raises(
+        Entangled, match="inner would wait for near, which holds room:/c and waits for caller"
+    ) as refused:
         stage.protocol.admit(call)
+    assert told_by(refused.value) == ("inner", "near", "room:/c")
     assert inner.holds == {}
 
 

@@ -10,7 +10,7 @@ import sys
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
-from tests.rooms.ledger import storable
+from tests.rooms.ledger import Said, storable
 from tests.rooms.model import decode, encode, encode_result, fingerprint
 from tests.rooms.payloads import DISCARDED, Damaged, Outdated, Redaction, Sealed
 
@@ -464,7 +464,13 @@ def test_what_is_packed_already_is_sealed_no_second_time_and_brings_its_contents
 @pytest.mark.parametrize("result", ['"\ud83d"', '"nul \0"'])
 def test_a_result_that_no_store_can_hold_is_told_in_plain_letters_and_its_outcome_is_kept(result):
     change = OutcomeChange("trip#1/0", Outcome.CONFIRMED, result, None, None, None, 2.0)
-    (kept,) = storable([change])
+    (kept,) = storable([change], short_ascii=False)
     assert kept == change._replace(result=kept.result)
     assert list(decode(kept.result)) == ["$repr"]
     assert kept.result.encode().isascii()
+
+
+def test_whoever_said_it_is_told_in_letters_that_every_store_can_hold():
+    (kept,) = storable([Said("trip#1/0", "{}", "Ada\0\ud83d" + "a" * 2_000, 2.0, dealt=True)], short_ascii=False)
+    assert (kept.by.startswith("Ada"), "\0" in kept.by, len(kept.by.encode()) <= 1_020) == (True, False, True)
+    assert kept._replace(by="") == Said("trip#1/0", "{}", "", 2.0, dealt=True)

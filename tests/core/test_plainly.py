@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.core import plainly
 from tests.core.hand import SCOPES, Hand
 from tests.core.test_shared_stores import machine_of, run
+from tests.extent import examples
 from tests.rooms.protocol import Mode
 
 from settlemark import Entangled, SettlemarkError, State
@@ -29,7 +30,7 @@ def plain_name_of(txn):
     return None if txn is None else txn.name
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(seed=seeds, count=counts)
 def test_whom_a_request_waits_for_is_whom_looking_at_everybody_finds(seed, count):
     hand = Hand(seed, floors=seed % 3)
@@ -40,7 +41,7 @@ def test_whom_a_request_waits_for_is_whom_looking_at_everybody_finds(seed, count
             assert name_of(hand.protocol.in_the_way(call)) == plain_name_of(found)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(seed=seeds, count=counts)
 def test_whom_one_that_lost_a_race_waits_for_is_whom_looking_at_everybody_finds(seed, count):
     hand = Hand(seed, floors=seed % 3)
@@ -51,7 +52,7 @@ def test_whom_one_that_lost_a_race_waits_for_is_whom_looking_at_everybody_finds(
             assert name_of(hand.protocol.ahead(txn)) == plain_name_of(found)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(seed=seeds, count=counts)
 def test_whom_a_sealed_one_waits_for_is_whom_looking_at_everybody_finds(seed, count):
     hand = Hand(seed, floors=seed % 3)
@@ -68,7 +69,7 @@ def test_whom_a_sealed_one_waits_for_is_whom_looking_at_everybody_finds(seed, co
                 assert name_of(blocked) == plain_name_of(found)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(seed=seeds, count=counts)
 def test_the_frontier_of_a_scope_is_the_oldest_of_all_that_overlap_it(seed, count):
     hand = Hand(seed, floors=seed % 3)
@@ -99,7 +100,7 @@ class Waiters(Hand):
                 self.tickets[self.protocol.watch(blocked.holder)] = call
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(seed=seeds, count=counts)
 def test_a_request_that_nobody_has_told_anything_still_has_to_wait(seed, count):
     hand = Waiters(seed, floors=seed % 3)
@@ -111,7 +112,7 @@ def test_a_request_that_nobody_has_told_anything_still_has_to_wait(seed, count):
                 assert hand.protocol.in_the_way(call) is not None
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(seed=seeds, count=counts)
 def test_a_sealed_one_that_nobody_has_told_anything_still_has_to_wait(seed, count):
     hand, tickets = Hand(seed, floors=seed % 3), {}
@@ -126,7 +127,7 @@ def test_a_sealed_one_that_nobody_has_told_anything_still_has_to_wait(seed, coun
                     tickets[txn.id] = hand.protocol.watch(blocked.holder)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(seed=seeds, count=counts)
 def test_one_that_lost_a_race_and_whom_nobody_has_told_anything_still_has_to_wait(seed, count):
     hand, tickets = Hand(seed, floors=seed % 3), {}
@@ -166,7 +167,7 @@ def counted_by_calls(txn):
     return len(acts), running, len(reads), kept, wants if txn.state is State.OPEN else {}
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(seed=seeds, count=counts)
 def test_what_is_counted_of_a_transaction_is_what_its_calls_say(seed, count):
     hand = Hand(seed, floors=seed % 3)
@@ -176,7 +177,7 @@ def test_what_is_counted_of_a_transaction_is_what_its_calls_say(seed, count):
         assert {txn.name: counted(txn) for txn in live} == {txn.name: counted_by_calls(txn) for txn in live}
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(seed=seeds, count=counts)
 def test_everybody_is_found_by_name_by_number_and_by_position_and_who_is_over_by_none(seed, count):
     hand = Hand(seed, floors=seed % 3)
@@ -195,7 +196,7 @@ def test_everybody_is_found_by_name_by_number_and_by_position_and_who_is_over_by
         assert not any(txn.holds for txn in hand.known.values() if txn.finished)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(seed=seeds, count=counts)
 def test_a_hold_is_known_for_what_it_is(seed, count):
     hand = Hand(seed, floors=seed % 3)
@@ -211,7 +212,7 @@ def test_a_hold_is_known_for_what_it_is(seed, count):
 # ---- what no step may lead to
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(seed=seeds, count=counts)
 def test_a_wait_is_for_one_before_or_for_what_waits_for_nobody(seed, count):
     hand = Hand(seed, floors=seed % 3)
@@ -228,7 +229,7 @@ def test_a_wait_is_for_one_before_or_for_what_waits_for_nobody(seed, count):
                 assert ends or reads, (call.txn.name, other.name)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(seed=seeds, count=counts)
 def test_who_saw_what_was_not_settled_is_there_for_whom_it_saw_until_either_has_ended(seed, count):
     hand = Hand(seed, floors=seed % 3)

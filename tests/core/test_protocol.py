@@ -553,3 +553,45 @@ def test_what_a_dead_worker_left_is_taken_up_by_one_and_by_nobody_else_until_tha
         stage.protocol.own(left, "late")
     assert (left.owner, others.owner) == ("heir", "alive")
     assert (stage.protocol.bury("heir"), left.owner) == ([left], "")
+
+
+def test_the_picture_of_a_state_is_another_as_soon_as_something_would_behave_otherwise(stage):
+    pictures = [stage.protocol.freeze()]
+    trip = stage.begin("trip")
+    pictures.append(stage.protocol.freeze())
+    stage.write(trip, "room:/Ada")
+    pictures.append(stage.protocol.freeze())
+    stage.protocol.seal(trip)
+    pictures.append(stage.protocol.freeze())
+    assert len(set(pictures)) == len(pictures)
+    assert stage.protocol.freeze() == pictures[-1]
+
+
+def differs(stage, change):
+    """Whether something has made another picture of a state."""
+    before = stage.protocol.freeze()
+    change()
+    return stage.protocol.freeze() != before
+
+
+def test_the_picture_of_a_state_has_the_floors_that_somebody_is_below_of_whatever_scope(stage):
+    stage.begin("low")
+    for scope in ("room:/Ada/1", "room:/Ada", "room:/Bob/1/2", "room:/*/3"):
+        assert differs(stage, lambda scope=scope: stage.protocol.advance(Scope.parse(scope), 1)), scope
+    stage.protocol.seal(stage.protocol.live[1, ""])
+    assert stage.protocol.decide(stage.protocol.live[1, ""]) is None
+    stage.begin("high")
+    assert not differs(stage, lambda: stage.protocol.advance(Scope.parse("lamp:/1"), 1))  # nobody is below
+
+
+def test_the_picture_of_a_state_has_each_thing_that_a_transaction_holds_has_read_and_waits_for(stage):
+    one, two = stage.begin("one", retry=True), stage.begin("two")
+    assert differs(stage, lambda: stage.protocol.declare(one, [Scope.parse("room:/a")]))
+    assert differs(stage, lambda: stage.read(one, "room:/b"))
+    assert differs(stage, lambda: stage.write(two, "room:/c"))
+    assert differs(stage, lambda: stage.write(two, "room:/c"))
+    assert differs(stage, lambda: stage.hold(two, "room:/d"))
+    three = stage.begin("three")
+    assert differs(stage, lambda: stage.ask(three, "room:/c", Mode.READ))
+    assert differs(stage, lambda: stage.protocol.drop_retry(one))
+    assert differs(stage, lambda: stage.protocol.seal(one))

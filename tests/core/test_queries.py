@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.hand import SCOPES, Hand
+from tests.extent import examples
 from tests.rooms.protocol import Blocked, Mode
 from tests.rooms.replica import image
 
@@ -17,11 +18,12 @@ from settlemark.hosting import Protocol, Reason
 
 MOVES = {
     "abort", "acted", "admit", "advance", "apply", "begin", "bury", "cancel", "decide", "declare", "finish",
-    "finish_abort", "skip_epochs", "own", "park", "phantom", "rebind", "refine", "refuse_changed", "refuse_stale",
-    "reinstate", "released", "resumed", "retract", "revert", "revoke", "seal", "split", "tell_time", "undone",
-    "unfence", "drop_call", "drop_retry", "withdraw",
+    "go_on", "halt", "join", "lift", "put_aside",
+    "finish_abort", "skip_epochs", "owe", "own", "park", "phantom", "rebind", "refine", "refuse_changed",
+    "refuse_stale", "reinstate", "released", "resumed", "retract", "revert", "revoke", "seal", "split", "tell_time",
+    "undone", "unfence", "drop_call", "drop_retry", "withdraw",
 }  # fmt: skip
-TICKETS = {"wake_watchers", "take_aborted", "take_woken", "unwatch", "watch"}
+TICKETS = {"wake_watchers", "take_aborted", "take_woken", "unwatch", "watch", "watch_ends"}
 """Who is told of what has moved: no decision depends on it."""
 
 QUERIES = {
@@ -34,6 +36,9 @@ QUERIES = {
     "floor": lambda p, it: p.floor(it.scope),
     "freeze": lambda p, _: p.freeze(),
     "frontier": lambda p, it: p.frontier(it.scope),
+    "halted": lambda p, it: p.halted(it.txn),
+    "halted_call": lambda p, it: p.halted_call(it.txn.run, [it.scope]),
+    "halts": lambda p, _: p.halts,
     "has_aborted": lambda p, _: p.has_aborted,
     "in_the_way": lambda p, it: [p.in_the_way(call) for call in it.txn.calls.values()],
     "live": lambda p, _: p.live,
@@ -45,6 +50,7 @@ QUERIES = {
     "refuse_fenced": lambda p, it: p.refuse_fenced(it.txn.name, it.txn.run),
     "request": lambda p, it: p.request(it.txn, it.scope, Mode.EAGER),
     "time": lambda p, _: p.time,
+    "stays": lambda p, it: p.stays(it.txn),
     "version": lambda p, it: p.version(it.scope),
     "waits_for": lambda p, it: p.waits_for(it.txn),
 }
@@ -152,7 +158,7 @@ def test_a_query_moves_nothing(stage, reach):
     ask_everything(stage.protocol)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(seed=st.integers(0, 10**9), count=st.integers(0, 150))
 def test_a_query_moves_nothing_in_whatever_state_steps_have_left(seed, count):
     hand = Hand(seed)

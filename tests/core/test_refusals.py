@@ -7,6 +7,7 @@ import pytest
 from settlemark import (
     Cancelled,
     Cascaded,
+    Halted,
     LateAppend,
     LeaseLost,
     Overdue,
@@ -23,12 +24,18 @@ from settlemark.hosting import Protocol, Reason
 SAID = {
     "scope": Scope.parse("room:/Ada"), "holder": "another", "waited": 1.5, "hook": "budget", "verdict": "too dear",
     "cause": "it rained",
+    "halt": 1,
+    "what": "everything",
+    "by": "ada",
+    "because": "odd payments",
+    "since": 0.0,
 }  # fmt: skip
 TOLD = {
     Reason.STALE: (Stale, ["room:/Ada"]),
     Reason.WOUNDED: (Wounded, ["another", "room:/Ada"]),
     Reason.CASCADED: (Cascaded, ["another", "room:/Ada"]),
     Reason.CANCELLED: (Cancelled, []),
+    Reason.HALTED: (Halted, ["everything", "ada", "odd payments", "1970-01-01"]),
     Reason.TIMEOUT: (WaitTimeout, ["1.5 s", "another", "room:/Ada"]),
     Reason.VETOED: (Vetoed, ["budget", "too dear"]),
     Reason.VIOLATION: (LateAppend, ["room:/Ada"]),
@@ -36,6 +43,7 @@ TOLD = {
     Reason.OVERDUE: (Overdue, ["it rained"]),
     Reason.REWOUND: (Rewound, ["it rained"]),
 }
+DATA = {Reason.REWOUND: {"by": "it rained"}, Reason.HALTED: {**SAID, "parked": False}}
 
 
 def told(reason, **said):
@@ -51,7 +59,7 @@ def test_who_is_undone_is_told_by_whom_where_and_why(reason):
     error = told(reason, **SAID)
     assert type(error) is kind
     assert [word for word in ["trip", *named] if word not in str(error)] == []
-    data = {"by": "it rained"} if reason is Reason.REWOUND else SAID
+    data = DATA.get(reason, SAID)
     assert error.data == {"transaction": "trip", "epoch": 1, **data}
 
 

@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.hand import SCOPES, Hand
+from tests.extent import examples
 from tests.rooms.protocol import Mode, Park, Split
 from tests.rooms.replica import image, load, read, replay, written
 
+from settlemark import Scope
 from settlemark.hosting import Protocol
 
 
@@ -39,7 +41,7 @@ def take(protocol, commands):
     replay(protocol, read(f"[{written(commands)}]", 1), 1)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(seed=st.integers(0, 10**9), blocks=st.lists(st.integers(1, 25), min_size=1, max_size=8))
 def test_a_replica_that_takes_the_same_steps_is_in_the_same_state(seed, blocks):
     hand, other = Hand(seed), Protocol(plans=3)
@@ -51,7 +53,7 @@ def test_a_replica_that_takes_the_same_steps_is_in_the_same_state(seed, blocks):
         assert other.freeze() == hand.protocol.freeze()
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(seed=st.integers(0, 10**9), before=st.integers(0, 80), after=st.integers(0, 60))
 def test_a_replica_that_begins_from_an_image_decides_as_one_that_was_there_from_the_start(seed, before, after):
     hand = Hand(seed)
@@ -66,7 +68,7 @@ def test_a_replica_that_begins_from_an_image_decides_as_one_that_was_there_from_
     assert plain(late) == plain(hand.protocol)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(seed=st.integers(0, 10**9), before=st.integers(0, 60), lost=st.integers(0, 30))
 def test_loading_an_image_takes_back_what_was_never_recorded_and_keeps_every_object(seed, before, lost):
     hand = Hand(seed)
@@ -84,6 +86,21 @@ def test_loading_an_image_takes_back_what_was_never_recorded_and_keeps_every_obj
     for txn in begun_since:
         assert txn.finished
         assert txn.id not in hand.protocol.by_id
+
+
+def test_a_replica_that_begins_from_an_image_keeps_as_many_floors_as_one_that_was_there_from_the_start():
+    there, late = Protocol(floors=2), Protocol(floors=2)
+    there.begin("stays")
+    load(late, plain(there))
+    for protocol in (there, late):
+        for number in range(8):
+            txn = protocol.begin(f"writes {number}")
+            call = protocol.request(txn, Scope.parse(f"cell:/{number}"), Mode.EAGER)
+            assert protocol.admit(call) is None
+            protocol.acted(call, happened=True)
+            protocol.seal(txn)
+            assert protocol.decide(txn) is None
+    assert plain(late) == plain(there)
 
 
 @pytest.fixture

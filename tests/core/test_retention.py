@@ -12,6 +12,7 @@ import pytest
 import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.extent import examples
 from tests.rooms.cli import main as cli
 from tests.rooms.model import decode
 from typer.testing import CliRunner
@@ -210,6 +211,18 @@ def test_a_key_goes_with_its_window_however_short_that_is(url, opening, clock):
     assert settlement.transactions() == []
 
 
+def test_a_key_goes_at_the_very_moment_at_which_its_window_is_over(url, opening, clock):
+    @effect("idempotent", scope="account:/{account}", window=DAY)
+    def charge(account):
+        return "charged"
+
+    settlement = opening(url)
+    do(settlement, "trip", (charge, "ada"))
+    clock.day += 1
+    assert settlement.prune(0.5) == Pruned(keys=1)
+    assert settlement.transactions() == []
+
+
 def test_a_key_without_a_window_stays_for_a_year_unless_told_otherwise(url, opening, clock, tools):
     settlement = opening(url)
     do(settlement, "trip", (tools.charge, "ada"), (tools.book, "a"))
@@ -283,7 +296,7 @@ def test_other_processes_forget_a_cancelled_run_alike(file, opening, clock):
 # ---- a little at a time
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     st.lists(st.tuples(st.sampled_from(["book", "send", "residue"]), st.integers(0, 3)), max_size=12), st.integers(1, 4)
 )
@@ -424,7 +437,7 @@ def test_the_command_prunes_and_tells_what_it_did(aged):
     assert rows(aged) == ["left", "new", "old/1", "old/2"]
 
     done = run("prune", aged, "--older-than", "30d", "--keys", "40000d", "--json")
-    assert json.loads(done.stdout) == {"payloads": 1, "keys": 1, "kept": 1, "fences": 0, "dry_run": False}
+    assert json.loads(done.stdout) == {"payloads": 1, "keys": 1, "kept": 1, "fences": 0, "entries": 0, "dry_run": False}
     assert rows(aged) == ["left", "new", "old/2"]
     assert "pruned" in run("show", aged, "--json").stdout
 

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
+from tests.extent import examples
 
 from settlemark import (
     DeclarationError,
@@ -331,6 +332,53 @@ def test_what_others_wrote_before_or_elsewhere_or_have_undone_is_in_nobodys_way(
     assert desk.log[-1] == "cancel a"
 
 
+@pytest.mark.parametrize(
+    ("theirs", "commutes"),
+    [("add a", True), ("multiply a", False), ("set a", False), ("add a/b", False)],
+    ids=["its own group", "another group", "no group", "a part of its scope"],
+)
+def test_what_commutes_with_an_effect_is_not_built_upon_it(settlement, desk, rewind, theirs, commutes):
+    def take(cell):
+        desk.act("take", cell)
+
+    def declared(tool, group):
+        @effect("reversible", scope="cell:/{cell:path}", undo=take, commutes=group, name=tool)
+        def change(cell):
+            desk.act(tool, cell)
+
+        return change
+
+    groups = {"add": "add", "multiply": "multiply", "set": None}
+    tools = {tool: declared(tool, group) for tool, group in groups.items()}
+    with settlement.transaction("trip") as tx:
+        tx.call(tools["add"], "a")
+    tool, argument = theirs.split()
+    with settlement.transaction("other") as tx:
+        tx.call(tools[tool], argument)
+
+    found = rewind("trip")
+
+    of_trip = ["trip: add a"]
+    assert (named(found.undo), named(found.conflicts)) == ((of_trip, []) if commutes else ([], of_trip))
+    assert desk.log == ["add a", f"{tool} {argument}", *(["take a"] if commutes else [])]
+
+
+def test_what_commutes_is_known_of_a_tool_that_this_process_does_not_know(shared_url, open_here, desk):
+    @effect("reversible", scope="cell:/{cell}", undo=lambda cell: desk.act("take", cell), commutes="add")
+    def add(cell):
+        desk.act("add", cell)
+
+    with open_here(shared_url) as first:
+        first.declare("enlist", "staged", scope="cell:/{room}", commutes="add")
+        for name, tool in [("trip", add), ("other", enlist)]:
+            with first.transaction(name) as tx:
+                tx.call(tool, "a")
+
+    found = open_here(shared_url).rewind("trip", by="ada", dry_run=False)
+
+    assert (named(found.undo), found.conflicts, desk.log) == (["trip: add a"], (), ["add a", "take a"])
+
+
 def test_what_another_builds_between_the_look_and_the_claim_is_seen(settlement, desk, commit, someone_waits):
     commit("trip", "book a", "book b")
     found = []
@@ -615,7 +663,7 @@ CALLS = st.tuples(st.sampled_from(["book", "rent", "mail", "charge"]), st.sample
 WORK = st.lists(st.tuples(st.booleans(), st.lists(CALLS, min_size=1, max_size=3)), min_size=1, max_size=5)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(WORK)
 def test_every_effect_is_undone_in_exact_reverse_or_named_and_no_other_is_touched(work):
     desk = Desk()

@@ -13,7 +13,7 @@ from settlemark.agents import open_turn
 from settlemark.hosting import Ticket, Turn, declare, host_of, run_sync
 from settlemark.ledger import EffectRow
 
-PATIENCE = 20
+PATIENCE = 60
 
 READ = declare("look", "read")
 EAGER = declare("act", "opaque", scope="room:/a")

@@ -113,7 +113,7 @@ def test_what_could_not_be_undone_is_named_and_the_abort_is_not_called_an_undo()
         told = settlement.show()
 
     first, second = told.splitlines()
-    assert first == "trip-42 aborted, because a call failed (ZeroDivisionError). 1 effect left to mend."
+    assert first == "trip-42 aborted, because a call failed (ZeroDivisionError), and is stuck. 1 effect left to mend."
     assert second == (
         "  1. reserve on room:/Ada: confirmed, and not undone"
         " [unresolved: its undo failed 3 times: LookupError: no such room]"
@@ -239,7 +239,7 @@ def test_a_long_name_is_the_same_in_its_heading_where_others_wait_for_it_and_in_
     told, tables = show.account([holder, waiting]), printed(show.tables([holder, waiting]))
 
     assert told.splitlines() == [
-        f"{SHORT} aborted, because a call failed. 1 effect left to mend.",
+        f"{SHORT} aborted, because a call failed, and is stuck. 1 effect left to mend.",
         "  1. reserve on room:/Ada: confirmed, and not undone [unresolved: stuck]",
         "",
         f"trip-9 is complete, and not settled yet: waiting for {SHORT}, which holds room:/Ada.",
@@ -315,10 +315,11 @@ def test_the_values_hold_every_field_with_payloads_decoded():
     values = show.as_values(transaction(effects=[one_effect(Outcome.CONFIRMED)]))
 
     assert values == {
-        "name": "trip-42", "attempt": 1, "run": "trip-42", "state": "committed", "reason": None, "epoch": 7,
+        "name": "trip-42", "attempt": 1, "run": "trip-42", "agents": [], "state": "committed", "reason": None,
+        "epoch": 7,
         "cause": None, "link": None, "waits_for": None, "waits_on": None,
         "ordinal": "", "owner": "worker", "opened_at": 1.0, "sealed_at": None, "decided_at": None,
-        "settled_at": 2.0, "waits": [],
+        "settled_at": 2.0, "waits": [], "stuck": False,
         "effects": [{
             "position": 0, "tool": "reserve", "class": "reversible", "scope": "room:/Ada", "held": False,
             "key": "trip-42#1/0", "call_id": None, "rationale": None, "arguments": {}, "outcome": "confirmed",

@@ -16,7 +16,8 @@ import subprocess
 import sys
 import traceback
 import unicodedata
-from contextlib import closing
+from contextlib import closing, suppress
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,19 @@ from typer.testing import CliRunner
 import settlemark
 import settlemark_adapters
 import settlemark_langgraph
-from settlemark import LedgerError, Payloads, SettlemarkError, Settlement, effect, new_key
+from settlemark import (
+    Budget,
+    Denied,
+    LedgerError,
+    Payloads,
+    Policy,
+    PolicyRule,
+    Scope,
+    SettlemarkError,
+    Settlement,
+    effect,
+    new_key,
+)
 from settlemark.commands import console, unmarked
 from settlemark.hosting import host_of, shown
 
@@ -156,7 +169,7 @@ def test_a_console_shows_names_as_they_are_and_its_own_colors():
 
 
 def test_nothing_is_printed_by_another_door():
-    own = ("settlemark/_cli/terminal.py", "settlemark/testing/_process.py")
+    own = ("settlemark/_cli/terminal.py", "settlemark/testing/_counterparties/process.py")
     found = []
     for path in (path for root in ROOTS for path in root.rglob("*.py")):
         text = path.read_text()
@@ -220,9 +233,15 @@ def hostile(tmp_path_factory):
     folder = tmp_path_factory.mktemp("hostile")
     logging.getLogger("settlemark").setLevel(logging.CRITICAL)
     path = folder / "plain.db"
-    with Settlement(f"sqlite:///{path}") as settlement:
+    policy = Policy("QQpolicy", [PolicyRule("QQrule", "deny", transaction="QQrun/denied")], default="allow")
+    with Settlement(f"sqlite:///{path}", budgets=[Budget("QQunit", 9)], policy=policy) as settlement:
+        settlement.charge("QQunit", 1, run="QQrun", key="QQcharge")
+        settlement.lease("checkout:/QQrepo", for_=60, by="QQagent")
         with settlement.transaction("QQrun/1") as tx:
-            tx.call(reserve, hotel="QQscope", note="QQargument")
+            grounds = [Scope.parse("rate:/QQground"), {"QQname": "QQvalue"}]
+            with tx.decide("QQtitle", because="QQbecause", alternatives=["QQelse"], policy="QQpolicy", grounds=grounds):
+                tx.call(reserve, hotel="QQscope", note="QQargument")
+            tx.owe("QQpromise", to="customer:/QQcustomer", by=timedelta(days=9), matching={"QQname": "QQvalue"})
         for name in ("QQrun/2", "QQrun/3"):
             try:
                 with settlement.transaction(name) as tx:
@@ -235,11 +254,16 @@ def hostile(tmp_path_factory):
                 tx.call(wire, account="QQaccount")
         except Exception:
             pass
+        with suppress(Denied), settlement.transaction("QQrun/denied") as tx:
+            tx.call(reserve, hotel="QQdenied", note="")
         left = settlement.residue()[0]
         settlement.resolve(left.key, "give_up", by="QQby", note="QQnote")
         with settlement.transaction("QQrun/5") as tx:
             tx.call(send, to="QQto", text="QQtext")
             tx.park()
+        settlement.halt("halted:/QQhalted", by="QQby", because="QQbecause")
+        settlement.steer("QQrun", "revise", "QQrevised", scope="rate:/QQground", by="QQby")
+        settlement.pause("QQrun", by="QQby", because="QQbecause")
         waiting = settlement.transaction("QQrun/6")
         tx = waiting.__enter__()
         tx.call(reserve, hotel="QQheld", note="")
@@ -253,7 +277,7 @@ def hostile(tmp_path_factory):
     return copy
 
 
-JSON_COLUMNS = ("arguments", "scopes", "result", "steps", "state", "handlers")
+JSON_COLUMNS = ("arguments", "scopes", "result", "steps", "state", "handlers", "payload", "body")
 
 
 def poison(path):
@@ -274,20 +298,50 @@ def poison(path):
         store.execute("UPDATE settlemark_worker SET id = ? || id", (EVIL,))
 
 
+LEDGER = object()
+"""Where it stands, when not in front."""
 COMMANDS = {
     "show": [[], ["--table"], ["--json"], ["--run", EVIL], ["--run", f"no{EVIL}"]],
     "waiting": [[], ["--table"], ["--json"]],
     "residue": [[], ["--table"], ["--json"], ["--all"], ["--all", "--table"], ["--since", EVIL]],
     "approvals": [[], ["--table"], ["--json"]],
     "approve": [],
+    "edit": [],
     "reject": [],
     "in-doubt": [[], ["--table"], ["--json"], ["--module", EVIL]],
     "resolve": [],
+    "stuck": [[], ["--json"]],
+    "undo-again": [],
+    "settle-by-hand": [],
     "recover": [["--module", f"no{EVIL}"], ["--json"], []],
     "export": [[], ["--run", EVIL], ["--since", EVIL]],
     "doctor": [[], ["--table"], ["--json"]],
     "migrate": [[], ["--json"]],
     "prune": [["--older-than", "30d"], ["--older-than", EVIL], ["--older-than", "30d", "--json"]],
+    "budgets": [[], ["--json"]],
+    "leases": [[], ["--json"]],
+    "release": [],
+    "obligations": [[], ["--json"], ["--all"]],
+    "waive": [],
+    "primer": [[f"{EVIL}run", LEDGER], [f"{EVIL}run", LEDGER, "--json"], [EVIL, LEDGER]],
+    "claims": [
+        [f"I have sent {EVIL} now", LEDGER],
+        [f"I have sent {EVIL} now", LEDGER, "--json"],
+        [EVIL, "--run", EVIL],
+    ],
+    "why": [[f"{EVIL}run/1#1/0", LEDGER], [EVIL, LEDGER], ["--run", f"{EVIL}run"], ["--run", f"{EVIL}run", "--json"]],
+    "audit": [[f"{EVIL}run", LEDGER], [f"{EVIL}run", LEDGER, "--json"], [EVIL, LEDGER, "--digest", EVIL]],
+    "verdicts": [[], ["--json"], ["--run", EVIL], ["--denied"]],
+    "halt": [],
+    "resume": [],
+    "halts": [[], ["--json"], ["--all"]],
+    "pause": [],
+    "pauses": [[], ["--json"], ["--all"]],
+    "go-on": [],
+    "hand-over": [],
+    "discard": [],
+    "steer": [],
+    "steering": [[], ["--json"], ["--run", f"{EVIL}run"], ["--run", EVIL]],
     "check": [[], ["--json"], ["--format", EVIL], ["--plot", f"{EVIL}.png"]],
     "lint": [[], [EVIL]],
     "adopt": [[], [EVIL]],
@@ -322,13 +376,35 @@ def test_no_text_in_a_ledger_or_an_argument_steers_a_terminal_or_forges_a_line(c
     seen = ""
     for options in COMMANDS[command]:
         shutil.copy(hostile, ledger)
-        given = options if command in NO_LEDGER else [ledger, *options]
+        given = options if command in NO_LEDGER or LEDGER in options else [ledger, *options]
+        given = [ledger if each is LEDGER else each for each in given]
         result = run(command, *given)
         told = assert_plain(result, what=(command, options))
         if "--json" in options and result.stdout.strip():
             json.loads(result.stdout)
         seen += told
-    if command not in {"resolve", "approve", "reject", "adopt", "lint", "migrate", "prune"}:
+    told_nothing = {
+        "undo-again",
+        "settle-by-hand",
+        "release",
+        "resolve",
+        "approve",
+        "edit",
+        "reject",
+        "waive",
+        "halt",
+        "resume",
+        "adopt",
+        "lint",
+        "migrate",
+        "prune",
+        "steer",
+        "pause",
+        "go-on",
+        "hand-over",
+        "discard",
+    }
+    if command not in told_nothing:
         assert "pwned" in seen  # the hostile text was there to be shown
 
 

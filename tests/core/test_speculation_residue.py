@@ -106,6 +106,7 @@ def trials(settlement, tool, count):
     return won
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("kind", KINDS)
 def test_losing_branches_leave_nothing_in_a_thousand_trials(quick, counterparty, kind, record_property):
     won = trials(quick, counterparty.tools()[kind], TRIALS)

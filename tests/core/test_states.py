@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.hand import Hand
+from tests.extent import examples
 
 from settlemark import State, StateError
 from settlemark._protocol.states import FINISHED, FLAGS, RETRIED, TRANSITIONS, Event, illegal
@@ -86,7 +87,7 @@ def flags_of(txn):
     return {name: getattr(txn, name) for name in FLAGS}
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(seed=st.integers(0, 10**9), count=st.integers(50, 400))
 def test_no_step_leaves_a_transaction_with_flags_that_do_not_go_together(seed, count):
     hand = Hand(seed)

@@ -25,7 +25,7 @@ from settlemark.agents import open_turn
 from settlemark.hosting import host_of, run_sync
 from settlemark.observe import Recovered
 
-PATIENCE = 20
+PATIENCE = 60
 
 
 class Boom(Exception):

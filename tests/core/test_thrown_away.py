@@ -270,6 +270,8 @@ PLAYS = [
 def throw_away(url, tmp_path, monkeypatch, world):
     """Play in a store of its own, with a runner that is gone after so many requests; return whether it is."""
 
+    played = []
+
     def throw(play, after):
         here = url if url == "memory:" else f"sqlite:///{tmp_path}/{after}.db"
         settlement = Settlement(here, retries=Retries(first=0, most=0), wait=0.2)
@@ -277,6 +279,7 @@ def throw_away(url, tmp_path, monkeypatch, world):
         if (maintenance := host_of(settlement)._maintenance) is not None:
             maintenance.stop()  # it would go on with an abort beside who is thrown away, and between two looks
         asks.before = []
+        played.append(settlement)  # what it keeps is not dropped, and undone in the same world, while another is played
 
         def look():
             states = sorted((txn.name, txn.state, txn.parked) for txn in host_of(settlement).protocol.live.values())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from settlemark import Revoked, Settlement, Stale, Transaction, UsageError, effect
+from settlemark import KeyConflict, Revoked, Settlement, Stale, Transaction, UsageError, effect
 from settlemark.history import analyze, read
 from settlemark.hosting import host_of, run_sync
 
@@ -178,6 +178,44 @@ def test_a_yes_to_a_call_is_no_yes_to_the_same_call_of_another_version(open_sett
     with pytest.raises(Stale, match="registry:/tool/pay was changed after the call was planned"):
         call()
     assert sent == []
+
+
+@pytest.mark.parametrize("scope", ["card:/{card}", "account:/{card}"], ids=["like the first", "unlike it"])
+def test_another_call_in_the_place_of_a_question_is_told_so_and_not_that_a_tool_was_changed(
+    open_settlement, sent, scope
+):
+    settlement = open_settlement()
+
+    @effect("idempotent", scope="card:/{card}", approve=True)
+    def pay(card):
+        sent.append(("pay", card))
+
+    @effect("idempotent", scope=scope, approve=True)
+    def refund(card):
+        sent.append(("refund", card))
+
+    class Asked(BaseException):
+        pass
+
+    def ask(gate):
+        raise Asked
+
+    host = host_of(settlement)
+
+    def visit(tool, call_id, approver):
+        part = run_sync(host.driver.entrance.enter(**host.options("t", None, approver=approver), independent=False))
+        made = Transaction(host, part)._effect(tool, (), {"card": "visa"})
+        made.call_id = call_id
+        return part, lambda: run_sync(host.driver.calls.call(part.attempt, made, let_through=(Asked,)))
+
+    part, call = visit(pay, "call-1", ask)
+    with pytest.raises(Asked):
+        call()
+    run_sync(host.driver.undoing.suspend(part.attempt))
+    _, call = visit(refund, "call-2", lambda gate: True)
+    with pytest.raises(KeyConflict, match=r'was pay\({"card":"visa"}\) before and is refund\({"card":"visa"}\) now'):
+        call()
+    assert (sent, settlement.residue()) == ([], [])
 
 
 def test_a_revocation_ends_what_was_planned_at_once(open_settlement, sent):

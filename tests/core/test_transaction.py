@@ -21,7 +21,7 @@ from settlemark import (
 )
 from settlemark.hosting import host_of
 
-PATIENCE = 20
+PATIENCE = 60
 
 
 class Boom(Exception):

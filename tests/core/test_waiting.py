@@ -12,7 +12,7 @@ import pytest
 from settlemark import Injected, Retries, Scope, State, StateError, UsageError, WaitTimeout, WouldBlock, effect
 from settlemark.hosting import host_of
 
-PATIENCE = 20
+PATIENCE = 60
 
 
 @pytest.fixture

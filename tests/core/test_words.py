@@ -79,7 +79,8 @@ def test_no_module_asks_an_exception_for_its_text_by_itself():
 OURS = {
     # Those of an observer are `Told`'s, which goes through the door; a release is called by its act.
     "ages.py: self._kernel.telling.observer.tell", "act.py: protocol.refine", "abort.py: self._residue.tell",
-    "recovery.py: self._kernel.telling.observer.tell", "release.py: self._residue.tell",
+    "recovery.py: self._kernel.telling.observer.tell", "owing.py: self._kernel.telling.observer.tell",
+    "release.py: self._residue.tell",
     "retention.py: self.tell", "host.py: told.tell", "protocol.py: self._calls.refine",
     "release.py: handler.function", "telling.py: observer.tell", "telling.py: self.observer.tell",
 }  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import difflib
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType
@@ -103,7 +104,20 @@ def _of_no_consequence(source: str, program: ast.Module) -> list[Span]:
         elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("cast", "TypeVar", "ParamSpec"):
             found += node.args[:1]
     lines = source.splitlines()
-    return [(_begin(lines, node), _end(lines, node)) for node in found]
+    spans = [(_begin(lines, node), _end(lines, node)) for node in found]
+    return spans + [(_begin(lines, node), _begin(lines, node.value)) for node in _frozen_again(program)]
+
+
+def _frozen_again(program: ast.Module) -> Iterator[ast.keyword]:
+    """Return where a class says `frozen=` as a class of its file that it is made of does: for type checkers."""
+    frozen: set[str] = set()
+    for node in program.body:
+        if isinstance(node, ast.ClassDef):
+            said = [each for each in node.keywords if each.arg == "frozen"]
+            if any(isinstance(base, ast.Name) and base.id in frozen for base in node.bases):
+                yield from said
+            if said:
+                frozen.add(node.name)
 
 
 def _between_operands(source: str, program: ast.Module) -> list[Span]:

@@ -383,6 +383,16 @@ def test_no_mutant_is_made_of_what_no_program_runs(toy):
     assert changes(toy) == []
 
 
+def test_what_a_class_says_again_of_the_one_it_is_made_of_is_for_type_checkers_and_no_mutant(toy):
+    wish, more = "class Wish(Struct, frozen=True):", "class More(Wish, frozen=True):"
+    toy.write("core/toy/limits.py", f"{wish}\n    pass\n{more}\n    pass\n")
+    assert changes(toy) == [
+        (wish, "class Wish(Struct):"),
+        (wish, "class Wish(Struct, frozen=False):"),
+        (more, "class More(Wish, frozen=False):"),
+    ]
+
+
 def test_what_the_interpreter_runs_alike_is_no_mutant(tmp_path):
     source = "def found(x):\n    if x:\n        return 1\n    return None\n"
     (tmp_path / "toy.py").write_text(source)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from settlemark._api import host, transaction, who_waits
+from settlemark._api import checked, host, transaction, who_waits
+from settlemark._api.steered.run import SteeredRun
 from settlemark._api.who_waits import duration, in_the_way, standing, told
 
-__all__ = ["duration", "host", "in_the_way", "standing", "told", "transaction", "who_waits"]
+__all__ = ["SteeredRun", "checked", "duration", "host", "in_the_way", "standing", "told", "transaction", "who_waits"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from settlemark_crewai import _job, _steps
+from settlemark_crewai import _job
+from settlemark_crewai._private import NATIVE, STEPS, WRITTEN
 
-__all__ = ["_job", "_steps"]
+__all__ = ["NATIVE", "STEPS", "WRITTEN", "_job"]

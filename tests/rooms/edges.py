@@ -5,8 +5,8 @@ from __future__ import annotations
 from settlemark._edges import errors, shield
 from settlemark._edges.plain import plain, plain_json, plain_traceback
 from settlemark._edges.shield import HEADROOM
-from settlemark._edges.text import DERIVED, NAME, NAMESPACE, WHO
-from settlemark._edges.user_code import Ended, Through, Unfinished, through
+from settlemark._edges.text import DERIVED, NAME, NAMESPACE, TOOL, WHO
+from settlemark._edges.user_code import Ended, Through, Unfinished, ended, through
 from settlemark._edges.wording import MOST, is_a
 
 __all__ = [
@@ -15,10 +15,12 @@ __all__ = [
     "MOST",
     "NAME",
     "NAMESPACE",
+    "TOOL",
     "WHO",
     "Ended",
     "Through",
     "Unfinished",
+    "ended",
     "errors",
     "is_a",
     "plain",

@@ -15,6 +15,7 @@ from settlemark._engine.release import Releases
 from settlemark._engine.splitting import Splitting
 from settlemark._engine.undo.abort import Undoing
 from settlemark._engine.undo.mend import Mending
+from settlemark._engine.undo.retries import undo
 from settlemark._engine.undo.take_back import TakingBack
 from settlemark._engine.wait import Deadline, Waits
 
@@ -37,4 +38,5 @@ __all__ = [
     "Undoing",
     "Waits",
     "returned",
+    "undo",
 ]

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from settlemark.history._record import comparable
-from settlemark.history._replica_reads import is_read_log
-from settlemark.history._serializability import _conflicts
-from settlemark.history._touches import Touch
-from settlemark.history._values import compact, shows
-from settlemark.history._verdict import Verdict, Witness
-from settlemark.history._window import Latest, Write
+from settlemark.history._detect.cascade import CausalCascade
+from settlemark.history._detect.replica_reads import is_read_log
+from settlemark.history._detect.serializability import _conflicts, lines
+from settlemark.history._detect.verdict import Verdict, Witness
+from settlemark.history._detect.window import Beside, Latest, Write
+from settlemark.history._importers.messages import seconds
+from settlemark.history._recording.record import comparable
+from settlemark.history._recording.touches import Touch
+from settlemark.history._recording.values import compact, shows
 
 __all__ = [
+    "Beside",
+    "CausalCascade",
     "Latest",
     "Touch",
     "Verdict",
@@ -20,5 +24,7 @@ __all__ = [
     "compact",
     "comparable",
     "is_read_log",
+    "lines",
+    "seconds",
     "shows",
 ]

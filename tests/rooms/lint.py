@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from settlemark.lint._bindings import Bindings
-from settlemark.lint._reading import read
-from settlemark.lint._templates import Template
+from settlemark.lint._source.bindings import Bindings
+from settlemark.lint._source.reading import read
+from settlemark.lint._source.templates import Template
 from settlemark.lint._undecided import marked
 
 __all__ = ["Bindings", "Template", "marked", "read"]

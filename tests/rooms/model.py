@@ -6,7 +6,7 @@ from settlemark._model import declare, identity
 from settlemark._model.declaration import Registry
 from settlemark._model.disposition import Disposed
 from settlemark._model.guards import ALL_ON, Guards, guards_for
-from settlemark._model.identity import ID_DIGITS, Numbering, fits, key_of, path_in, step_of
+from settlemark._model.identity import ID_DIGITS, Numbering, beside_key, key_of, path_in, step_of
 from settlemark._model.json_text import MOST_LEVELS, check, decode, encode, encode_result, fingerprint
 from settlemark._model.scope import ScopeTemplate
 
@@ -19,13 +19,13 @@ __all__ = [
     "Numbering",
     "Registry",
     "ScopeTemplate",
+    "beside_key",
     "check",
     "declare",
     "decode",
     "encode",
     "encode_result",
     "fingerprint",
-    "fits",
     "guards_for",
     "identity",
     "key_of",

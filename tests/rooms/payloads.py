@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from settlemark.ledger._payloads import unreadable
 from settlemark.ledger._payloads.encryption import DISCARDED
-from settlemark.ledger._payloads.payloads import LIMIT, PRUNED, PRUNED_WHY
+from settlemark.ledger._payloads.payloads import LIMIT, PRUNED, PRUNED_WHY, Packed
 from settlemark.ledger._payloads.redaction import Redaction
-from settlemark.ledger._payloads.unreadable import Damaged, Outdated, Sealed
+from settlemark.ledger._payloads.unreadable import Damaged, Outdated, Sealed, Unreadable
 
-__all__ = ["DISCARDED", "LIMIT", "PRUNED", "PRUNED_WHY", "Damaged", "Outdated", "Redaction", "Sealed", "unreadable"]
+__all__ = [
+    "DISCARDED",
+    "LIMIT",
+    "PRUNED",
+    "PRUNED_WHY",
+    "Damaged",
+    "Outdated",
+    "Packed",
+    "Redaction",
+    "Sealed",
+    "Unreadable",
+    "unreadable",
+]

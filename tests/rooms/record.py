@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from settlemark.ledger._record import blobs, book, migrating, pages, statements, sweeping, tables
+from settlemark.ledger._record import blobs, book, entries, migrating, pages, statements, sweeping, tables
 from settlemark.ledger._record.blobs import Blobs
 from settlemark.ledger._record.book import SqlBook
 from settlemark.ledger._record.migrating import migrate
@@ -19,6 +19,7 @@ __all__ = [
     "SqlBook",
     "blobs",
     "book",
+    "entries",
     "metadata",
     "migrate",
     "migrating",

@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 from settlemark import UNKNOWN, InDoubt, StateError
+from settlemark_adapters._fence import FileFence
 from settlemark_adapters._keyed import Order
 from settlemark_adapters.filesystem._plans import Plan, Planning, Raced
 from settlemark_adapters.filesystem._records import Desk, Picture, Record, Records, Touch, is_same, picture
@@ -25,9 +26,10 @@ _RACES = (errno.EEXIST, errno.ENOTEMPTY)
 class Acts:
     """Acts on the files below a root: each once under its key, probed and undone."""
 
-    def __init__(self, root: Root, records: Records) -> None:
+    def __init__(self, root: Root, records: Records, fence: FileFence) -> None:
         self._root = root
         self._records = records
+        self._fence = fence
 
     def perform(self, order: Order, planning: Planning) -> Any:
         """Do something, and return its result; an act that happened under this key already is answered from its record.
@@ -35,7 +37,7 @@ class Acts:
         Raises:
             OSError: nothing was done, and the message says why.
         """
-        with self._records.desk(order.mark) as desk:
+        with self._fence.passed(), self._records.desk(order.mark) as desk:
             for tries_left in reversed(range(_TRIES)):
                 record = self._recorded(desk, order)
                 if record is not None:
@@ -165,7 +167,7 @@ class Acts:
             LookupError: no record of it is kept.
             OSError: something has changed since the act, and stays as it is.
         """
-        with self._records.desk(mark) as desk:
+        with self._fence.passed(), self._records.desk(mark) as desk:
             record = desk.load()
             if record is None:
                 raise LookupError(
@@ -210,7 +212,7 @@ class Acts:
     @contextmanager
     def keeping(self, order: Order, *changing: Parts) -> Generator[None, None, None]:
         """Keep copies of files while a user's own function changes them; when it raises, restore them."""
-        with self._records.desk(order.mark) as desk:
+        with self._fence.passed(), self._records.desk(order.mark) as desk:
             if self._recorded(desk, order) is not None:
                 raise StateError(f"{order.tool} on {order.about} has happened: it is not done twice", key=order.key)
             record = Record(order.tool, order.digest, "theirs", [], True)

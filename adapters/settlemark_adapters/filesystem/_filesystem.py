@@ -10,12 +10,13 @@ from typing import Any
 from settlemark import Settlement, current_call
 from settlemark.hosting import EffectName
 from settlemark_adapters._adapter import operation
+from settlemark_adapters._fence import FileFence, Leased
 from settlemark_adapters._keeping import Keeping
 from settlemark_adapters._keyed import Order, check_new, mark_of, to_bytes, to_text
 from settlemark_adapters.filesystem._acts import Acts
 from settlemark_adapters.filesystem._plans import Planning, Plans
-from settlemark_adapters.filesystem._records import Records
-from settlemark_adapters.filesystem._root import Parts, Root
+from settlemark_adapters.filesystem._records import FENCE, Records
+from settlemark_adapters.filesystem._root import OWN, Parts, Root
 from settlemark_adapters.filesystem._view import View
 
 
@@ -29,6 +30,8 @@ class Filesystem(Keeping):
             see what it has staged. Else files change at once, and an abort restores them.
         state: a folder on the same file system for what undoing needs; `.settlemark` in the root by default.
         keep_days: days for which that is kept; see `prune`.
+        lease: a lease on the folder, or a function that returns the one of the running work: nothing is changed under a
+            lesser token than the greatest that has changed something here, nor without one from then on (`Fenced`).
 
     Laws: an act happens once under its key, whole or not at all, wherever its process dies. An abort restores bytes,
     mode and time, and removes new files; a file changed by another writer since stays, and is named. Two spellings
@@ -65,10 +68,12 @@ class Filesystem(Keeping):
         effects: Mapping[str, EffectName | Mapping[str, Any]] | None = None,
         state: str | os.PathLike[str] | None = None,
         keep_days: float = 30.0,
+        lease: Leased = None,
     ) -> None:
         self._root = Root(root)
         self._records = Records(self._root, state)
-        self._acts = Acts(self._root, self._records)
+        fence = FileFence(self._root.path / OWN / f"{FENCE}.json", lease, self._root.scope(()))
+        self._acts = Acts(self._root, self._records, fence)
         self._plans = Plans(self._root)
         super().__init__(settlement, staged=staged, name=name, effects=effects, keep_days=keep_days)
 

@@ -23,6 +23,8 @@ from typing import Any, Literal
 from settlemark_adapters.filesystem._root import OWN, Parts, Root, opened
 
 How = Literal["landed", "gone", "moved", "nothing", "theirs"]
+FENCE = "fence"
+"""The name, without its ending, of what is kept of leases; the mark of a call has another form."""
 _PARTS = ("tmp", "new", "dead", "old", "old2")
 _CHUNK = 1 << 20
 _UNLINKABLE = (errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
@@ -164,6 +166,8 @@ class Records:
         with suppress(FileNotFoundError):
             for entry in list(os.scandir(self.folder)):
                 mark = entry.name.partition(".")[0]
+                if mark == FENCE:
+                    continue  # it tells late holders of a lease from the present one, however old it is
                 with suppress(FileNotFoundError):
                     # Not its mtime: a kept file has the user's file's.
                     seen[mark] = max(entry.stat(follow_symlinks=False).st_ctime, seen.get(mark, 0.0))
@@ -301,6 +305,7 @@ def sync(folder: Path) -> None:
 
 
 __all__ = [
+    "FENCE",
     "Desk",
     "How",
     "Picture",

@@ -11,6 +11,7 @@ from typing import Any
 from settlemark import Settlement, current_call
 from settlemark.hosting import EffectName, Staged, bear, declare, escape, host_of
 from settlemark_adapters._adapter import Adapter, operation
+from settlemark_adapters._fence import FileFence, Leased
 from settlemark_adapters.git._faults import GitFault
 from settlemark_adapters.git._inside import Acting, acting, enlist
 from settlemark_adapters.git._landing import Landing
@@ -30,7 +31,7 @@ class Files(Adapter):
     Args:
         work: the chains that land on the branch.
         settlement, name, effects: as for every adapter.
-        cost: as for `Git`.
+        cost, lease: as for `Git`.
     """
 
     def __init__(
@@ -41,12 +42,14 @@ class Files(Adapter):
         cost: Cost | None,
         name: str,
         effects: Mapping[str, EffectName | Mapping[str, Any]] | None,
+        lease: Leased,
     ) -> None:
         self._work = work
         self._repository = work.repository
         self._landing = Landing(work)
         self._cost = cost
         self._place = "/".join(map(escape, (*self._repository.folder.parts[1:], work.branch)))
+        self._fence = FileFence(self._repository.folder / "settlemark-fence.json", lease, f"git:/{self._place}")
         super().__init__(settlement, name=name, effects=effects)
         self._land = self._declared_landing()
 
@@ -55,7 +58,8 @@ class Files(Adapter):
 
         def land(paths: list[str]) -> dict[str, Any]:
             _ = paths
-            return self._landing.land(acting(self.key).name)
+            with self._fence.passed():
+                return self._landing.land(acting(self.key).name)
 
         land.__name__ = land.__qualname__ = f"{self._prefix}land_in_repo"
         declaration = declare(land.__name__, "staged", scope=self._landings, probe=self._has_landed, function=land)
@@ -116,8 +120,9 @@ class Files(Adapter):
     def _undo(self, key: str) -> None:
         """Remove the decision from its hidden ref, or revert it on the branch."""
         me = acting(key)
-        if not self._work.drop(me.name, key):
-            self._landing.revert(me.name, key)
+        with self._fence.passed():
+            if not self._work.drop(me.name, key):
+                self._landing.revert(me.name, key)
 
     def _has_landed(self, key: str) -> Any:
         return self._landing.landed(acting(key).name)
@@ -229,9 +234,10 @@ class Files(Adapter):
         """
         me, tree = acting(self.key), WorkTree(self._work, worktree).opened()
         cost = self._cost_now()
-        self._enlist(me, tree.changes())
-        made = tree.commit(me.name, me.key, text, None if cost is None else json.dumps(cost, sort_keys=True))
-        return self._landing_after(me, self._work.join(me.name, me.key, made))
+        with self._fence.passed():
+            self._enlist(me, tree.changes())
+            made = tree.commit(me.name, me.key, text, None if cost is None else json.dumps(cost, sort_keys=True))
+            return self._landing_after(me, self._work.join(me.name, me.key, made))
 
     def worktree(self, name: str) -> WorkTree:
         """Return a work tree to enter: a folder with the branch's files, for any program to change."""
@@ -243,9 +249,14 @@ class Files(Adapter):
         for path in contents:
             inside(path)
         me = acting(self.key)
-        self._enlist(me, list(contents))
-        commit = self._work.record(me.name, me.key, lambda tree: self._edited(tree, contents), text, self._cost_now())
-        return self._landing_after(me, commit)
+
+        def edit(tree: str) -> str:
+            return self._edited(tree, contents)
+
+        with self._fence.passed():
+            self._enlist(me, list(contents))
+            commit = self._work.record(me.name, me.key, edit, text, self._cost_now())
+            return self._landing_after(me, commit)
 
     def _enlist(self, me: Acting, paths: list[str]) -> None:
         """Enlist the landing before the write is done, so that no work is left that nobody lands."""

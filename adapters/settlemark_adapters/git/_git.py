@@ -11,6 +11,7 @@ from typing import Any
 from settlemark import Settlement
 from settlemark.hosting import EffectName, escape
 from settlemark_adapters._adapter import Operation, operation
+from settlemark_adapters._fence import Leased
 from settlemark_adapters.git._deploying import Deployed, Deploying
 from settlemark_adapters.git._faults import ChangedOutside, DeployFailed, GitFault, PushRefused
 from settlemark_adapters.git._files import Cost, Files
@@ -55,6 +56,9 @@ class Git(Files):
         seconds: for which a remote or a deploy command may be silent.
         clock: returns the time, for what is kept.
         name, effects: as for every adapter; `{"push_branch": {"approve": True}}` asks a person, too.
+        lease: a lease on the repository, or a function that returns the one of the running work: nothing is written,
+            landed, pushed or deployed under a lesser token than the greatest that has acted here, nor without one from
+            then on (`Fenced`).
 
     Raises:
         GitFault: there is no such repository, or an argument is wrong.
@@ -77,6 +81,7 @@ class Git(Files):
         clock: Callable[[], float] = time.time,
         name: str = "",
         effects: Mapping[str, EffectName | Mapping[str, Any]] | None = None,
+        lease: Leased = None,
     ) -> None:
         own = Repository(repository, author=author, environment=environment)
         own.named("heads", branch)
@@ -84,7 +89,7 @@ class Git(Files):
         self._deploying = Deploying(own, deploy or {}, deployed, environment=environment or {}, seconds=seconds)
         self._keep = keep_failed
         self._clock = clock
-        super().__init__(Work(own, branch), settlement, cost=cost, name=name, effects=effects)
+        super().__init__(Work(own, branch), settlement, cost=cost, name=name, effects=effects, lease=lease)
         self._work.expire(self._clock() - self._keep * DAY)
 
     def operations(self) -> dict[str, Operation[Any, Any]]:
@@ -176,7 +181,7 @@ class Git(Files):
             PushRefused: the remote says no; what this step had landed here was taken back.
         """
         head, ref = self._landed_head(), f"refs/heads/{self._sent_as(to)}"
-        with self._taken_back_if_refused(head, ref):
+        with self._fence.passed(), self._taken_back_if_refused(head, ref):
             self._peer().send(self.key, head, ref)
         return self._told_push(to, head)
 
@@ -189,7 +194,7 @@ class Git(Files):
             text: what is in it.
         """
         head = self._landed_head()
-        with self._taken_back_if_refused(head, f"refs/tags/{version}"):
+        with self._fence.passed(), self._taken_back_if_refused(head, f"refs/tags/{version}"):
             tag = self._peer().publish(self.key, version, head, text)
         return self._told_version(version, tag)
 
@@ -200,7 +205,8 @@ class Git(Files):
         Args:
             target: one of those that are declared.
         """
-        return self._deploying.deploy(target, self._landed_head(), self.key)
+        with self._fence.passed():
+            return self._deploying.deploy(target, self._landed_head(), self.key)
 
     # ---- what is kept
 

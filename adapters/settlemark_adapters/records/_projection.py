@@ -7,6 +7,7 @@ commit, and which. Where the log itself is in a database these are its own table
 from __future__ import annotations
 
 import json
+import sqlite3
 import threading
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -15,10 +16,10 @@ from functools import cached_property
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import exc
+from sqlalchemy import event, exc
 from sqlalchemy.pool import StaticPool
 
-from settlemark.hosting import discreet
+from settlemark.hosting import discreet, patiently
 from settlemark_adapters.records._commit import Commit, Head
 from settlemark_adapters.records._entity import mark, read, split
 from settlemark_adapters.records._errors import StoreError
@@ -297,9 +298,6 @@ class Projection:
             yield connection
 
     def _make(self, connection: sa.Connection) -> None:
-        if self._own and connection.dialect.name == "sqlite":
-            connection.exec_driver_sql("PRAGMA journal_mode=WAL")  # readers and the writer do not wait for each other
-            connection.commit()
         if not self._is_made(connection):
             try:
                 _begin(connection, write=True)  # all the tables, or none
@@ -323,9 +321,20 @@ def _engine(url: str) -> sa.Engine:
         if parsed.get_backend_name() == "sqlite" and parsed.database in (None, "", ":memory:"):
             return sa.create_engine(url, poolclass=StaticPool, connect_args={"check_same_thread": False})
         waiting = {"timeout": 30} if parsed.get_backend_name() == "sqlite" else {}
-        return discreet(sa.create_engine(url, connect_args=waiting, hide_parameters=True))
+        engine = discreet(sa.create_engine(url, connect_args=waiting, hide_parameters=True))
     except (exc.ArgumentError, exc.NoSuchModuleError) as error:
         raise StoreError(f"no database can be opened there: {error}; write for example 'sqlite:///books.db'") from None
+    if waiting:
+        event.listen(engine, "connect", _let_readers_by)
+    return engine
+
+
+def _let_readers_by(file: sqlite3.Connection, _record: Any) -> None:
+    """Let readers and the writer of a file not wait for each other.
+
+    SQLite refuses the change at once, whatever its timeout, while another connection has the write lock.
+    """
+    patiently(lambda: file.execute("PRAGMA journal_mode=WAL"))
 
 
 def _begin(connection: sa.Connection, *, write: bool) -> None:

@@ -12,9 +12,11 @@ from settlemark import Scope, current_call
 from settlemark.hosting import HELD_CLASSES, declaration_of, escape, json_text
 from settlemark_adapters._adapter import Adapter
 from settlemark_adapters._database import Database
+from settlemark_adapters._fence import Leased
 from settlemark_adapters._keyed import check_new
 from settlemark_adapters.sql import _effects
 from settlemark_adapters.sql._effects import Claim, Done
+from settlemark_adapters.sql._fences import pass_fences
 from settlemark_adapters.sql._rows import Change, Key, Rows, Verb
 from settlemark_adapters.sql._statements import Statement
 
@@ -35,6 +37,7 @@ class Acting(Adapter):
     database: Database
     rows: Rows
     _statements: dict[str, Statement]
+    _lease: Leased
 
     # ---- shared by all tools
 
@@ -59,8 +62,11 @@ class Acting(Adapter):
             found = _effects.claim(connection, Claim(key, "undo"))
             if found is not None and not found.undone:
                 if found.done.table is None:
-                    self._statement(found.tool).take_back(connection, found.done)
+                    statement = self._statement(found.tool)
+                    pass_fences(connection, [statement.fill(found.done.before or {})], self._lease)
+                    statement.take_back(connection, found.done)
                 else:
+                    pass_fences(connection, [self.rows.scope(found.done.table, found.done.pk)], self._lease)
                     self.rows.restore(connection, found.done)
             _effects.mark_undone(connection, key)
 
@@ -87,9 +93,10 @@ class Acting(Adapter):
     def _changed(self, tool: str, change: Change) -> Row:
         self.rows.check(change)
         request = {"table": change.table, "key": change.key, "values": dict(change.values)}
-        return cast("Row", self._acted(tool, request, lambda connection: self.rows.apply(connection, change)))
+        scope = self.rows.scope(change.table, change.key)
+        return cast("Row", self._acted(tool, request, lambda connection: self.rows.apply(connection, change), scope))
 
-    def _acted(self, tool: str, request: Mapping[str, Any], act: Callable[[sa.Connection], Done]) -> Any:
+    def _acted(self, tool: str, request: Mapping[str, Any], act: Callable[[sa.Connection], Done], scope: str) -> Any:
         """Act once under the running call's key, and return the result, or the earlier one."""
         wanted = self._claim(tool, request)
         with self._acting(tool) as connection:
@@ -97,6 +104,7 @@ class Acting(Adapter):
             if found is not None:
                 _effects.check_same(found, wanted)
                 return found.done.result
+            pass_fences(connection, [scope], self._lease)
             done = act(connection)
             _effects.keep(connection, wanted.key, done)
             return done.result

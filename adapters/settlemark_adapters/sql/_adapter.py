@@ -11,6 +11,7 @@ from settlemark import DeclarationError, EffectClass, Footprint, Settlement
 from settlemark.hosting import EffectName
 from settlemark_adapters._adapter import Operation, operation
 from settlemark_adapters._database import Database
+from settlemark_adapters._fence import Leased
 from settlemark_adapters.sql import _effects
 from settlemark_adapters.sql._acting import VERBS, Row
 from settlemark_adapters.sql._own import Own
@@ -33,9 +34,11 @@ class Sql(Own):
         staged: changes of rows wait for the commit, and only their own step sees them before; else they are made at
             once, and undone when the step fails.
         name: a prefix to the tools' names. effects: declares a tool otherwise; see `Adapter`.
+        lease: a lease on rows, or a function that returns the one of the running work: rows on which one has acted are
+            not changed under a lesser token, nor without one (`Fenced`). The tokens are in `settlemark_fences`.
 
     A row's scope is `row:/database/table/key`, where the database is called as it is or as its file, without `.db`. It
-    gets one table more, `settlemark_effects`.
+    gets two tables more, `settlemark_effects` and `settlemark_fences`.
 
     Not undone: what triggers write into other tables. A change that would spread to other rows (ON DELETE CASCADE) is
     refused. On PostgreSQL the tools for rows run with the time zone UTC.
@@ -74,7 +77,9 @@ class Sql(Own):
         staged: bool = False,
         name: str = "",
         effects: Mapping[str, EffectName | Mapping[str, Any]] | None = None,
+        lease: Leased = None,
     ) -> None:
+        self._lease = lease
         self.database = Database(url)
         self.rows = Rows(self.database, [tables] if isinstance(tables, str) else tables)
         self._statements = {statement.name: statement for statement in statements}
@@ -237,7 +242,8 @@ class Sql(Own):
         def act(given: dict[str, Any]) -> Any:
             given = {**dict.fromkeys(statement.takes), **given}
             statement.check(given)
-            return self._acted(statement.name, given, lambda connection: statement.apply(connection, given))
+            scope = statement.fill(given)
+            return self._acted(statement.name, given, lambda connection: statement.apply(connection, given), scope)
 
         def touches(**given: Any) -> str:
             return statement.fill(given)

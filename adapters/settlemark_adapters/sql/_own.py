@@ -19,6 +19,7 @@ from settlemark_adapters._database import LOCK_SECONDS, DatabaseLocked
 from settlemark_adapters.sql import _effects
 from settlemark_adapters.sql._acting import Acting
 from settlemark_adapters.sql._effects import Done
+from settlemark_adapters.sql._fences import pass_fences
 from settlemark_adapters.sql._rows import Key
 
 P = ParamSpec("P")
@@ -141,6 +142,8 @@ class Own(Acting):
                 _effects.check_same(part.recorded, wanted)
                 yield part
                 return
+            where = self.rows.scope(table, cast("Key", key)) if statement is None else statement.fill(dict(given))
+            pass_fences(connection, [where], self._lease)
             inside = _Inside(self, connection, look)
             token = _inside.set(inside)
             try:

@@ -382,12 +382,13 @@ def _sqlite_links(connection: sa.Connection, inspector: sa.Inspector, table: str
         found.setdefault(line["id"], []).append(line)
     links: list[_Link] = []
     for lines in found.values():
-        target = str(lines[0]["table"])
+        first, *_ = lines  # each says the table and the rules of all
+        target = str(first["table"])
         columns = tuple(str(line["from"]) for line in lines)
         targets = tuple(line["to"] for line in lines)
         if None in targets:
             targets = tuple(inspector.get_pk_constraint(target)["constrained_columns"])
-        rules = {"ondelete": str(lines[0]["on_delete"]), "onupdate": str(lines[0]["on_update"])}
+        rules = {"ondelete": str(first["on_delete"]), "onupdate": str(first["on_update"])}
         links.append(_Link(sa.table(table, *map(sa.column, columns)), columns, target, targets, rules))
     return links
 

@@ -78,7 +78,7 @@ def restored(value: Any) -> Any:
 
 def bound(value: Any) -> sa.BindParameter[Any]:
     """Return a parameter that the driver gets unchanged: PostgreSQL reads a text as the column's type."""
-    return sa.bindparam(None, value, type_=Raw(), unique=True)
+    return sa.bindparam(None, value, type_=Raw())
 
 
 def python_value(column: sa.Column[Any], value: Any, dialect: str) -> Any:

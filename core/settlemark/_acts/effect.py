@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import partial
 from typing import Any
 
+from settlemark._acts.decision import Decision
+from settlemark._acts.judged import Judged
 from settlemark._acts.own_result import own_of
 from settlemark._model import json_text
 from settlemark._model.declaration import Declaration
@@ -60,6 +63,10 @@ class Effect:
         called: how often the tool was called; at least once where an earlier process called it.
         came: the entry of the transaction, counted from 0, in which the call was first issued.
         kept: the tool's result as plain data that no caller can change.
+        spends: how much it spends of each unit; `instead_of` is the key of the effect that it takes the place of.
+        decision: for the sake of which it is called.
+        gated: a person has to say yes first: its question is put on record with it.
+        judged: what a policy has said of it here.
         controls: the exceptions by which its framework puts it aside also as it is to leave: its tool asks somebody.
     """
 
@@ -102,6 +109,11 @@ class Effect:
     came: int = 0
     kept: tuple[Any] | None = None
     controls: tuple[type[BaseException], ...] = ()
+    spends: Mapping[str, Decimal] = field(default_factory=dict[str, Decimal])
+    instead_of: str | None = None
+    decision: Decision | None = None
+    gated: bool = False
+    judged: Judged | None = None
 
     def __post_init__(self) -> None:
         """Make an irreversible effect leave last."""

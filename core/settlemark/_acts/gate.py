@@ -5,12 +5,13 @@ An approval covers one decision, with exactly the arguments shown or the ones gi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
 from settlemark._acts.effect import Effect
 from settlemark._edges.errors import Rejected, UsageError
+from settlemark._edges.text import WHO, brief, wrong_with
 from settlemark._model import json_text
 from settlemark._model.declaration import Declaration
 from settlemark._model.disposition import Disposition
@@ -21,10 +22,10 @@ Approver = Callable[["Gate"], Any]
 """Returns an answer that `approval_of` reads, or an awaitable of one."""
 
 KIND = "settlemark.gate"
-_FIELDS = frozenset({"decision", "arguments", "because"})
+_FIELDS = frozenset({"decision", "arguments", "because", "by", "roles"})
 _HOW = (
     'answer "approve" (or True), "reject" (or False), or {"decision": "approve" | "reject" | "edit", "arguments": {…},'
-    ' "because": "…"}'
+    ' "because": "…", "by": "name", "roles": […]}'
 )
 
 
@@ -85,38 +86,47 @@ class Approval:
         decision: "approve", "reject", or "edit" (approve with other arguments).
         arguments: the arguments to run with, for "edit".
         because: the person's reason, if given.
+        by: who answers, if that is told.
+        roles: as what, such as `finance`.
     """
 
     decision: Decision
     arguments: Mapping[str, Any] | None = None
     because: str | None = None
+    by: str | None = field(default=None, compare=False)
+    roles: tuple[str, ...] = field(default=(), compare=False)
 
 
-def approve() -> dict[str, Any]:
-    """Return the answer that lets a call run as shown.
+def approve(*, by: str | None = None, roles: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the answer that lets a call run as shown; `by` and `roles` say who gives it, and as what.
 
-    >>> approval_of(approve()).decision
-    'approve'
+    >>> approval_of(approve()).decision, approval_of(approve(by="ada")).by
+    ('approve', 'ada')
     """
-    return {"decision": "approve"}
+    return {"decision": "approve", **_signature(by, roles)}
 
 
-def reject(because: str | None = None) -> dict[str, Any]:
-    """Return the answer that stops a call; the model is told the reason.
+def reject(because: str | None = None, *, by: str | None = None, roles: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the answer that stops a call; the model is told the reason. See `approve`.
 
     >>> approval_of(reject("too expensive")).because
     'too expensive'
     """
-    return {"decision": "reject", "because": because}
+    return {"decision": "reject", "because": because, **_signature(by, roles)}
 
 
-def edit(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the answer that lets a call run with these arguments in place of all those shown.
+def edit(arguments: Mapping[str, Any], *, by: str | None = None, roles: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the answer that lets a call run with these arguments in place of all those shown. See `approve`.
 
     >>> approval_of(edit({"to": "b@c.example"})).arguments
     {'to': 'b@c.example'}
     """
-    return {"decision": "edit", "arguments": dict(arguments)}
+    return {"decision": "edit", "arguments": dict(arguments), **_signature(by, roles)}
+
+
+def _signature(by: str | None, roles: Sequence[str]) -> dict[str, Any]:
+    named = {} if by is None else {"by": by}
+    return {**named, "roles": [roles] if isinstance(roles, str) else list(roles)} if roles else named
 
 
 def approval_of(answer: object) -> Approval:
@@ -148,7 +158,27 @@ def approval_of(answer: object) -> Approval:
     if because is not None and not isinstance(because, str):
         raise UsageError(f'"because" is a text, not {because!r}; nothing was run')
     said = None if because is None else str.__str__(because)  # a subclass of str may have its own text
-    return Approval(decision, cast("Mapping[str, Any] | None", arguments), said)
+    by, roles = _signed(given)
+    return Approval(decision, cast("Mapping[str, Any] | None", arguments), said, by, roles)
+
+
+def _signed(given: Mapping[str, Any]) -> tuple[str | None, tuple[str, ...]]:
+    """Return who has given an answer, and as what.
+
+    Raises:
+        UsageError: one of the names is none.
+    """
+    by, roles = given.get("by"), given.get("roles")
+    named = [] if roles is None else [roles] if isinstance(roles, str) else roles
+    if not isinstance(named, Sequence) or isinstance(named, bytes):
+        raise UsageError(f'"roles" of an answer are names, not {roles!r}; nothing was run')
+    texts = [*cast("Sequence[object]", named), *([] if by is None else [by])]
+    for text in texts:
+        wrong = wrong_with(text, WHO)
+        if wrong is not None:
+            raise UsageError(f'{brief(text)} in "by" or "roles" of an answer {wrong}; nothing was run')
+    plain = tuple(str.__str__(cast("str", text)) for text in texts)
+    return (None, plain) if by is None else (plain[-1], plain[:-1])
 
 
 def is_asked(effect: Effect) -> bool:

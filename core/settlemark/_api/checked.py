@@ -10,11 +10,15 @@ from settlemark._edges.errors import UsageError
 from settlemark._edges.text import DERIVED, NAME, Most, brief, identity
 from settlemark._lifecycle.parking import Park
 from settlemark._protocol.states import State
+from settlemark._report.stuck import MENDS
 from settlemark.ledger._contract import Page
 
 WaitFor = Literal["scopes", "nobody"]
 """What a transaction waits for after a lost race: older ones on the same scopes, or nobody."""
+_WAITS_FOR, _ON_FAILURE, _PARKS = get_args(WaitFor), get_args(OnFailure), get_args(Park)
 LEAST_LEASE = 0.5
+A_NAME = "a transaction's name is a text, as in 'trip-42'"
+"""What is said of a transaction's name: none that its caller gives is one that a mend has."""
 
 
 def checked_wait(seconds: object, what: str = "wait") -> float:
@@ -61,15 +65,15 @@ def checked_epoch(epoch: object) -> int:
 
 def checked_wait_for(chosen: object) -> object:
     """Return a valid `wait_for=`."""
-    if chosen not in get_args(WaitFor):
-        raise UsageError(f"wait_for={chosen!r}: choose {' or '.join(map(repr, get_args(WaitFor)))}")
+    if chosen not in _WAITS_FOR:
+        raise UsageError(f"wait_for={chosen!r}: choose {' or '.join(map(repr, _WAITS_FOR))}")
     return chosen
 
 
 def checked_failure(on_failure: OnFailure, ask: Ask | None) -> OnFailure:
     """Return a valid `on_failure=`; `"ask"` needs an `ask=` function."""
-    if on_failure not in get_args(OnFailure):
-        raise UsageError(f"on_failure={on_failure!r}: choose one of {', '.join(map(repr, get_args(OnFailure)))}")
+    if on_failure not in _ON_FAILURE:
+        raise UsageError(f"on_failure={on_failure!r}: choose one of {', '.join(map(repr, _ON_FAILURE))}")
     if on_failure == "ask" and not callable(ask):
         raise UsageError(f"on_failure='ask' and ask={ask!r}: give ask=function, which is called with a Failure")
     return on_failure
@@ -81,8 +85,8 @@ def checked_park(how: Park) -> Park:
     Raises:
         UsageError: there is no such way.
     """
-    if how not in get_args(Park):
-        raise UsageError(f"park={how!r}: choose one of {', '.join(map(repr, get_args(Park)))}")
+    if how not in _PARKS:
+        raise UsageError(f"park={how!r}: choose one of {', '.join(map(repr, _PARKS))}")
     return how
 
 
@@ -90,6 +94,11 @@ def checked_text(text: object, what: str, most: Most = NAME) -> str:
     """Return a name, a run or a tool: a text that every store can hold unchanged."""
     if not isinstance(text, str) or not text.strip():
         raise UsageError(f"{what}, not {brief(text)}")
+    if what is A_NAME and text.startswith(MENDS):
+        raise UsageError(
+            f"{brief(text)}: names that begin with {MENDS} are those of mends, which only a mend takes; nothing was"
+            " begun: give this work another name"
+        )
     return identity(text, f"{what}; this one", most)
 
 
@@ -115,6 +124,7 @@ def checked_page(last: object, since: object, run: str | None, state: State | st
 
 
 __all__ = [
+    "A_NAME",
     "LEAST_LEASE",
     "WaitFor",
     "checked_age",

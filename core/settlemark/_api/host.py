@@ -14,6 +14,7 @@ from settlemark._acts.failure import Ask
 from settlemark._acts.gate import Approver
 from settlemark._acts.perform import Program
 from settlemark._api.checked import (
+    A_NAME,
     checked_age,
     checked_failure,
     checked_text,
@@ -44,7 +45,7 @@ from settlemark._protocol.protocol import Protocol
 from settlemark._protocol.refusals import rewound
 from settlemark._report.verdicts import Verdict, is_rewound
 from settlemark._runtime.apart import wait_at_exit_for, wait_for_apart
-from settlemark._runtime.background import Maintenance, Prober, Watch
+from settlemark._runtime.background import DueWatch, LeaseKeeper, Maintenance, MendWatch, Prober, QuestionWatch, Watch
 from settlemark._runtime.choice import Choice, chosen_in, is_left
 from settlemark._runtime.driver import Driver
 from settlemark._runtime.retention import DAY, Pruner
@@ -55,8 +56,9 @@ from settlemark.ledger._payloads.redaction import Redaction
 
 if TYPE_CHECKING:
     from settlemark._api.checked import WaitFor
-    from settlemark.history._engine import Historian
+    from settlemark.history._recording.engine import Historian
 
+AGENT = "agent= is the name of the agent that acts, a text"
 RUN = "a run is its own id, the part of its transactions' names before the first slash"
 EFFECT_KEY = "an effect's key is a text: current_call().key, as its tool sees it"
 _NAMES = "rewind() takes names of transactions, as in 'trip-42/1'"
@@ -107,9 +109,11 @@ class Host:
         self.driver.answers.remake = lambda run, effect, arguments: self.tools.remade(effect, arguments, run=run)
         self.driver.answers.patience = settings.wait
         self.driver.recovery.keep_open = settings.keep_open
-        self.driver.kernel.retries = settings.retries
+        kernel = self.driver.kernel
+        kernel.retries, kernel.budgets, kernel.judging.policy = settings.retries, settings.budgets, settings.policy
+        self.driver.notices.channels = {channel.name: channel for channel in settings.channels}
         if settings.observe is not None:
-            told = self.driver.kernel.telling.observer = Told(settings.observe)
+            told = kernel.telling.observer = Told(settings.observe)
             self.ledger.watch_leases(lambda worker, transactions: told.tell(LostLease(worker, transactions)))
         if payloads.encrypt is not None:
             redact_logs_for(self)
@@ -132,12 +136,17 @@ class Host:
             self._pruner = Pruner(self.ledger, older_than=older_than, clock=settings.injected.clock)
             self._pruner.start()
             weakref.finalize(self, here.guarded(self._pruner.tell))
-        self._prober = Prober(self.driver)
-        self.driver.probing.on_doubt = self._prober.tell
-        weakref.finalize(self, here.guarded(self._prober.wake))
-        self._watch = Watch(self.driver)
-        self.driver.ages.on_age = self._watch.tell
-        weakref.finalize(self, here.guarded(self._watch.wake))
+        driver = self.driver
+        watches = (Prober, Watch, DueWatch, QuestionWatch, LeaseKeeper, MendWatch)
+        self._watches = prober, watch, due, questions, leases, mends = tuple(kind(driver) for kind in watches)
+        driver.probing.on_doubt, driver.ages.on_age, driver.obligations.on_owed = prober.tell, watch.tell, due.tell
+        driver.questions.on_asked, driver.leases.on_kept, driver.mends.on_stuck = (
+            questions.tell,
+            leases.tell,
+            mends.tell,
+        )
+        for each in self._watches:
+            weakref.finalize(self, here.guarded(each.wake))
 
     def _recorded_as(self, tool: str, version: str | None = None) -> Declaration | None:
         # The engine refers to the host, not to its tools: a user of the engine keeps the host, and everything is
@@ -177,6 +186,7 @@ class Host:
         wait_for: WaitFor = "nobody",
         position: Position | None = None,
         whole: bool = True,
+        agent: str | None = None,
     ) -> dict[str, Any]:
         """Return the checked options of a transaction; the settlement's own where left out.
 
@@ -188,8 +198,7 @@ class Host:
             ScopeError: a scope is malformed.
         """
         settings = self.settings
-        if name is not None:
-            name = checked_text(name, "a transaction's name is a text, as in 'trip-42'")
+        name = None if name is None else checked_text(name, A_NAME)
         if run is not None:
             run = checked_text(run, RUN)
         hooks = (before_commit,) if callable(before_commit) else tuple(before_commit)
@@ -213,6 +222,7 @@ class Host:
             "retry": retry,
             "queues": checked_wait_for(wait_for) == "scopes",
             "position": position,
+            "agents": () if agent is None else (checked_text(agent, AGENT),),
             "guards": self.guards if prevent is None else self.guards.against(prevent),
             "whole": whole,
             "max_age": settings.max_age if max_age is None else checked_age(max_age),
@@ -228,17 +238,24 @@ class Host:
         max_age: float | None = None,
         comes_back: bool = False,
         asked: Asked | None = None,
+        agent: str | None = None,
     ) -> Program[Part]:
         """Return the program that begins a transaction, for an integration that runs and ends it itself.
 
         The program returns a `Part`, which joins the enclosing call, if there is one. `comes_back` says that a name
         entered again stands for the same decisions, as when a framework resumes: effects that an aborted attempt could
         not undo are not repeated, but answered from the record. `asked` tells a turn of an agent that a call runs from
-        that agent's other turns. `max_age` counts where it is less than the settlement's.
+        that agent's other turns. `max_age` counts where it is less than the settlement's. `agent` acts in it.
         """
         ages = [age for age in (max_age, self.settings.max_age) if age is not None]
         options = self.options(
-            name, run, may_touch=may_touch, position=position, whole=False, max_age=min(ages, default=None)
+            name,
+            run,
+            may_touch=may_touch,
+            position=position,
+            whole=False,
+            max_age=min(ages, default=None),
+            agent=agent,
         )
         return self.driver.entrance.enter(**options, independent=False, comes_back=comes_back, asked=asked)
 
@@ -298,7 +315,13 @@ class Host:
 
     def turn(self, *, order: Order = "turn", stop_on_failure: bool = True, holds: bool = True) -> Turn:
         """Return the sequencer of a turn; without the guard against A6 its calls act in order of arrival."""
-        return Turn(order=self.guards.order(order), stop_on_failure=stop_on_failure, holds=holds)
+        order = self.guards.order(order)
+        asks = None if self.settings.policy is None else self.may_ask
+        return Turn(order=order, stop_on_failure=stop_on_failure, holds=holds, may_ask=asks)
+
+    def may_ask(self, declaration: Declaration, *, by_function: bool = True) -> bool:
+        """Whether a person may be asked about a tool's calls; `by_function`: also where only a function knows."""
+        return self.driver.kernel.judging.may_ask(declaration, by_function=by_function)
 
     def rewinding(
         self,
@@ -343,7 +366,7 @@ class Host:
 
     def remember_loop(self) -> None:
         """Remember the caller's event loop: handlers without a waiting caller run there."""
-        for thread in (self._maintenance, self._prober, self._watch):
+        for thread in (self._maintenance, *self._watches):
             if thread is not None:
                 thread.loop = weakref.ref(asyncio.get_running_loop())
 
@@ -358,7 +381,7 @@ class Host:
         wait_for_apart()
         self.ledger.acts.wait(self.patience)
         self.ledger.expect_end()
-        for thread in (self._prober, self._watch, self._pruner, self._maintenance):
+        for thread in (*self._watches, self._pruner, self._maintenance):
             if thread is not None:
                 thread.stop()
         self.ledger.close()
@@ -367,7 +390,7 @@ class Host:
         stop_redacting_for(self)
 
     def _recording(self, path: str | os.PathLike[str]) -> Historian:
-        from settlemark.history._engine import Historian
+        from settlemark.history._recording.engine import Historian
 
         try:
             historian = Historian(os.fspath(path))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, get_args
 
 from settlemark._acts.perform import Program
 from settlemark._api.checked import checked_word
 from settlemark._api.host import EFFECT_KEY, Host
+from settlemark._approvals.terms import names_in
 from settlemark._edges.errors import InDoubt, UsageError
-from settlemark._edges.text import KEY, WHO, prose
-from settlemark._lifecycle.approval import Answer, Answered
+from settlemark._edges.text import KEY, WHO, brief, prose
+from settlemark._lifecycle.asked.answered import Answer, Answered
 from settlemark._lifecycle.resolution import Doubt
 from settlemark._lifecycle.rewind.plan import Rewind
 from settlemark._model import json_text
@@ -145,7 +146,15 @@ class Operators:
         """
         return self._host.driver.answers.asked()
 
-    def approve(self, which: str | Keyed, *, by: str, arguments: Mapping[str, Any] | None = None) -> Answered:
+    def approve(
+        self,
+        which: str | Keyed,
+        *,
+        by: str,
+        roles: str | Iterable[str] = (),
+        arguments: Mapping[str, Any] | None = None,
+        seen: str | None = None,
+    ) -> Answered:
         """Approve a call that waits for a person, wherever it waits, and return what the answer has brought about.
 
         The answer is on record when this returns. A process whose approver is still asking continues with it; a
@@ -155,13 +164,17 @@ class Operators:
         Args:
             which: the call's key, or something that has one, such as one of `approvals()`; or its transaction's name,
                 for all of its calls.
-            by: who approves.
+            by: who approves. You know that it is so: the ledger only checks whether this name may answer.
+            roles: as what, such as `"finance"`, where a role may answer: `Approval(by="role:finance")`.
             arguments: all the arguments to run the call with, in place of its own.
+            seen: the digest of the arguments that were approved, as in `approvals()[0].approval.digest`.
 
         Raises:
             UsageError: nothing waits under it, it was answered otherwise, or the arguments cannot be stored; nothing
-                was recorded.
-            Stale, WaitTimeout, PartialCommit, InDoubt: what was put aside did not settle; see `answer`.
+                was recorded. Or the answer does not count: `by` may not answer, it comes too late (which is a no), or
+                its arguments are others than were `seen`; that alone was recorded.
+            Stale: something that the call stands on has changed: its transaction is undone, and the answer refused.
+            WaitTimeout, PartialCommit, InDoubt: what was put aside did not settle; see `answer`.
 
         >>> sent = []
         >>> from settlemark import Settlement, effect
@@ -172,15 +185,23 @@ class Operators:
         >>> settlement.approve(settlement.approvals()[0], by="ada").settled, sent
         (True, ['a@b.example'])
         """
-        done: Answered = run_sync(self._saying(which, "approve", by, arguments, None))
+        done: Answered = run_sync(self._saying(which, "approve", by, roles, arguments, None, seen))
         return done
 
-    async def aapprove(self, which: str | Keyed, *, by: str, arguments: Mapping[str, Any] | None = None) -> Answered:
+    async def aapprove(
+        self,
+        which: str | Keyed,
+        *,
+        by: str,
+        roles: str | Iterable[str] = (),
+        arguments: Mapping[str, Any] | None = None,
+        seen: str | None = None,
+    ) -> Answered:
         """Do as `approve`, for an event loop."""
-        done: Answered = await run_async(self._saying(which, "approve", by, arguments, None))
+        done: Answered = await run_async(self._saying(which, "approve", by, roles, arguments, None, seen))
         return done
 
-    def reject(self, which: str | Keyed, *, because: str, by: str) -> Answered:
+    def reject(self, which: str | Keyed, *, because: str, by: str, roles: str | Iterable[str] = ()) -> Answered:
         """Reject a call that waits for a person: it never runs, and its program is told why; see `approve`.
 
         What was put aside is undone. Entering its name again asks about the call again, under another key, and the log
@@ -189,25 +210,93 @@ class Operators:
         Raises:
             UsageError: as `approve`.
         """
-        done: Answered = run_sync(self._saying(which, "reject", by, None, because))
+        done: Answered = run_sync(self._saying(which, "reject", by, roles, None, because, None))
         return done
 
-    async def areject(self, which: str | Keyed, *, because: str, by: str) -> Answered:
+    async def areject(self, which: str | Keyed, *, because: str, by: str, roles: str | Iterable[str] = ()) -> Answered:
         """Do as `reject`, for an event loop."""
-        done: Answered = await run_async(self._saying(which, "reject", by, None, because))
+        done: Answered = await run_async(self._saying(which, "reject", by, roles, None, because, None))
         return done
+
+    def redeem(
+        self,
+        token: str,
+        decision: Answer,
+        *,
+        because: str | None = None,
+        arguments: Mapping[str, Any] | None = None,
+    ) -> Answered:
+        """Answer with a one-time link, in the name of the person it was brought to; see `approve`.
+
+        A channel brings a token to each recipient: `settlemark_adapters.channels.MailChannel`. The page behind the link
+        calls this when its reader has pressed a button: never when it is only opened, which mail scanners do, too.
+
+        Args:
+            token: as in the link.
+            decision: `"approve"`, `"reject"`, or `"edit"` with `arguments`.
+            because: why.
+            arguments: all the arguments to run the call with, in place of its own.
+
+        Raises:
+            UsageError: the link is none, was used for another answer, or the answer does not count: see `approve`.
+            Stale: something that the call stands on has changed.
+
+        >>> from settlemark import Settlement
+        >>> Settlement("memory:").redeem("no-such-token", "approve")
+        Traceback (most recent call last):
+        ...
+        settlemark._edges.errors.UsageError: this link answers nothing: it is none, or too old; nothing was recorded
+        """
+        done: Answered = run_sync(self._redeeming(token, decision, because, arguments))
+        return done
+
+    async def aredeem(
+        self,
+        token: str,
+        decision: Answer,
+        *,
+        because: str | None = None,
+        arguments: Mapping[str, Any] | None = None,
+    ) -> Answered:
+        """Do as `redeem`, for an event loop."""
+        done: Answered = await run_async(self._redeeming(token, decision, because, arguments))
+        return done
+
+    def _redeeming(
+        self, token: str, decision: Answer, because: str | None, arguments: Mapping[str, Any] | None
+    ) -> Program[Answered]:
+        text = checked_word(token, "token= is the token of a link, a text", KEY)
+        if decision not in get_args(Answer) or (decision == "edit") is not (arguments is not None):
+            raise UsageError(
+                f'{brief(decision)} is no answer: "approve", "reject", or "edit" with arguments=; nothing was recorded'
+            )
+        if arguments is not None:
+            json_text.check(arguments)
+        told = None if because is None else prose(because)
+        return self._host.driver.answers.redeem(text, decision, arguments=arguments, because=told)
 
     def _saying(
-        self, which: str | Keyed, decision: Answer, by: str, arguments: Mapping[str, Any] | None, because: str | None
+        self,
+        which: str | Keyed,
+        decision: Answer,
+        by: str,
+        roles: str | Iterable[str],
+        arguments: Mapping[str, Any] | None,
+        because: str | None,
+        seen: str | None,
     ) -> Program[Answered]:
         key = checked_word(which if isinstance(which, str) else which.key, "a call is named by its key, a text", KEY)
         who = checked_word(by, "by= is who answers, a text", WHO)
+        if seen is not None:
+            seen = checked_word(seen, "seen= is the digest of the arguments, a text", KEY)
         if because is not None:
             because = prose(because)
         if arguments is not None:
             json_text.check(arguments)
             decision = "edit"
-        return self._host.driver.answers.say(key, decision, arguments=arguments, because=because, by=who)
+        return self._host.driver.answers.say(
+            key, decision, arguments=arguments, because=because, by=who, roles=names_in(roles, "roles="), seen=seen
+        )
 
     def rewind(
         self,
@@ -221,9 +310,10 @@ class Operators:
         """Rewind transactions: undo what they did, newest first; by default only report what that would do.
 
         Effects that cannot be undone are reported before anything happens, and are residue afterwards. So are effects
-        on which others have built since: an undo would overwrite their work. Unfinished transactions are aborted first.
-        From then on the names are refused: entering one of them again raises `Rewound`, and replays nothing. Who, when
-        and why stand in the record. A crash midway leaves the rewind to recovery, which continues it.
+        on which others have built since: an undo would overwrite their work (what commutes with them does not count).
+        Unfinished transactions are aborted first. From then on the names are refused: entering one of them again raises
+        `Rewound`, and replays nothing. Who, when and why stand in the record. A crash midway leaves the rewind to
+        recovery, which continues it.
 
         Args:
             transactions: their names, in any order; a split transaction includes its split-off parts.

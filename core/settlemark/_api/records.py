@@ -6,15 +6,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from settlemark._acts.judged import STRICTNESS, Verdict
 from settlemark._api.checked import checked_page
 from settlemark._api.host import Host
+from settlemark._edges.errors import UsageError
+from settlemark._edges.text import brief
 from settlemark._lifecycle.parking import Parked
 from settlemark._model import json_text
 from settlemark._model.declaration import Declaration
 from settlemark._model.scope import Scope
 from settlemark._protocol.protocol import Protocol
 from settlemark._protocol.states import State, Tag
+from settlemark._report.judged import PolicyVerdict, verdicts_in
+from settlemark._report.why import Why
+from settlemark._steering.reasons import steered_why
 from settlemark.ledger import RecordedTransaction
+from settlemark.ledger._audit import Audit, audit_of
 from settlemark.ledger._contract import Page
 
 
@@ -130,6 +137,54 @@ class Records:
         if page == Page():
             return self._host.ledger.read(lambda book: book.transactions())
         return self._host.ledger.read(lambda book: book.recent(page))
+
+    def why(self, key: str) -> Why:
+        """Return why an effect was called: its decision, what that stood on, and what of it has changed since.
+
+        Raises:
+            UsageError: there is no effect under this key.
+        """
+        return self._host.ledger.read(lambda book: steered_why(book, key)[1])
+
+    def verdicts(self, *, run: str | None = None, verdict: Verdict | None = None) -> list[PolicyVerdict]:
+        """Return what policies have said of calls, the last verdict on each, oldest first.
+
+        Args:
+            run: only those on calls of one run.
+            verdict: only `"allow"`, `"ask"` or `"deny"`.
+
+        Raises:
+            UsageError: there is no such verdict.
+
+        >>> from settlemark import Settlement
+        >>> Settlement("memory:").verdicts()
+        []
+        """
+        if verdict not in (None, *STRICTNESS):
+            raise UsageError(f"verdict={brief(verdict)}: choose one of {', '.join(map(repr, STRICTNESS))}")
+        return self._host.ledger.read(lambda book: verdicts_in(book, run=run, verdict=verdict))
+
+    def audit(self, run: str, *, digest: str | None = None) -> Audit:
+        """Return whether a run's record of decisions is what was recorded, and which rows are not.
+
+        Each row's digest is over the row and the digest before it, so a row that somebody has changed, removed or added
+        by hand shows, and is named. Redaction, encryption and retention leave the chain whole.
+
+        Args:
+            run: the run.
+            digest: the `digest` of an earlier audit, kept outside of the ledger: it must still be there. Whoever makes
+                all rows anew is found by this alone.
+
+        >>> from settlemark import Settlement, effect
+        >>> @effect("opaque")
+        ... def sweep(fund): return fund
+        >>> settlement = Settlement("memory:")
+        >>> with settlement.transaction("treasury") as tx, tx.decide("sweep to A"):
+        ...     _ = tx.call(sweep, fund="A")
+        >>> settlement.audit("treasury").intact
+        True
+        """
+        return self._host.ledger.read(lambda book: audit_of(book, run, digest))
 
     def waiting(self) -> list[tuple[str, str, str]]:
         """Return who waits now: (transaction, its holder, the scope)."""

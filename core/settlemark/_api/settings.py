@@ -20,12 +20,16 @@ from settlemark._api.checked import (
     checked_number,
     checked_wait,
 )
+from settlemark._approvals.channel import Channel
 from settlemark._attempt.attempt import OnFailure
 from settlemark._edges.errors import UsageError
-from settlemark._edges.text import brief
+from settlemark._edges.text import VERSION, brief, identity
 from settlemark._edges.user_code import through
+from settlemark._mending.paging import Proposer
+from settlemark._model.budget import Budget
 from settlemark._model.guards import Guards
 from settlemark._observe.events import Observer
+from settlemark._policy.policy import Policy
 from settlemark.ledger._lease import QUARANTINE_SECONDS
 from settlemark.ledger._payloads.encryption import Encryption, KeySource
 from settlemark.ledger._payloads.redaction import Rule
@@ -123,6 +127,10 @@ class Settings:
     history: str | os.PathLike[str] | None = None
     payloads: Payloads = field(default_factory=Payloads)
     injected: Injected = field(default_factory=Injected)
+    budgets: tuple[Budget, ...] = ()
+    policy: Policy | None = None
+    channels: tuple[Channel, ...] = ()
+    on_stuck: Proposer | None = None
 
     def __post_init__(self) -> None:
         checked_wait(self.wait)
@@ -132,14 +140,37 @@ class Settings:
         checked_lease(self.lease)
         checked_wait(self.quarantine, "quarantine")
         checked_wait(self.keep_open, "keep_open")
-        _checked_part(self.payloads, Payloads)
-        _checked_part(self.injected, Injected)
+        for budget in self.budgets:
+            checked_part(budget, Budget)
+        if self.policy is not None:
+            checked_part(self.policy, Policy)
+        _checked_channels(self.channels)
+        checked_part(self.payloads, Payloads)
+        checked_part(self.injected, Injected)
 
 
-def _checked_part(given: object, kind: type[Payloads | Injected]) -> None:
+def _checked_channels(channels: tuple[Channel, ...]) -> None:
+    names: set[str] = set()
+    for channel in channels:
+        name = getattr(channel, "name", None)
+        if not callable(getattr(channel, "tell", None)):
+            raise UsageError(f"channels= has {brief(channel)}, which tells nobody: give channels, with name and tell()")
+        identity(name, "the name of a channel in channels=", VERSION)
+        if name in names:
+            raise UsageError(f"channels= has two that are called {name}: give each a name of its own")
+        names.add(str(name))
+
+
+def checked_part(given: object, kind: type[Payloads | Injected | Budget | Policy]) -> None:
+    """Return when what was given is of its class.
+
+    Raises:
+        UsageError: it is not.
+    """
     if not isinstance(given, kind):
         name = kind.__name__
-        raise UsageError(f"{name.lower()}={brief(given)}: give a settlemark.{name}, as in {name}(…)")
+        part = "budgets" if kind is Budget else name.lower()
+        raise UsageError(f"{part}={brief(given)}: give a settlemark.{name}, as in {name}(…)")
 
 
-__all__ = ["Injected", "Payloads", "Settings"]
+__all__ = ["Injected", "Payloads", "Settings", "checked_part"]

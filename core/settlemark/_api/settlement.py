@@ -19,13 +19,26 @@ from settlemark._api.host import RUN, Host
 from settlemark._api.opening import Opening
 from settlemark._api.operators import Operators
 from settlemark._api.records import Records
-from settlemark._api.settings import Injected, Payloads, Settings
+from settlemark._api.saying.claims import Claiming
+from settlemark._api.settings import Injected, Payloads, Settings, checked_part
+from settlemark._api.steered.pausing import Pausing
+from settlemark._api.steered.steering import Steerable
+from settlemark._api.subjects.charges import Budgeting
+from settlemark._api.subjects.debts import Debts
+from settlemark._api.subjects.entities import Entities
+from settlemark._api.subjects.halts import Halting
+from settlemark._api.subjects.leases import Leasing
+from settlemark._api.subjects.mending import Mending
+from settlemark._api.subjects.primers import Priming
 from settlemark._api.transaction import AsyncTransaction, Transaction
+from settlemark._approvals.channel import Channel
 from settlemark._attempt.attempt import Hook, OnFailure
 from settlemark._attempt.part import Part
 from settlemark._edges.errors import UsageError
 from settlemark._edges.text import DERIVED, TOOL
 from settlemark._lifecycle.parking import Park
+from settlemark._mending.paging import Proposer, checked_proposer
+from settlemark._model.budget import Budget
 from settlemark._model.declaration import Declaration
 from settlemark._model.declare import Parts, declare, spells_out_parts
 from settlemark._model.effect_class import EffectClass, EffectName
@@ -34,6 +47,7 @@ from settlemark._model.level import Level
 from settlemark._model.scope import Scope
 from settlemark._observe.events import Observer, Recovered
 from settlemark._observe.logs import about
+from settlemark._policy.policy import Policy
 from settlemark._runtime.aio import run_async
 from settlemark._runtime.retention import DAY, KEYS_DAYS, Pruned, age_of, prune, total
 from settlemark._runtime.speculation import Speculation
@@ -49,7 +63,9 @@ _TOOL = "a tool is given by its name, a text"
 _PARKED = "what is parked is given by its name, a text"
 
 
-class Settlement(Operators, Records):
+class Settlement(
+    Budgeting, Claiming, Debts, Entities, Halting, Leasing, Mending, Operators, Priming, Pausing, Records, Steerable
+):
     """A settlement layer over a ledger: threads and tasks may share one.
 
     Args:
@@ -94,6 +110,15 @@ class Settlement(Operators, Records):
         history: a file to which a record of each transaction is appended: see `settlemark.history`.
         payloads: what of arguments and results is recorded, who can read it, and how long it is kept: a `Payloads`.
         injected: time and identity from elsewhere, for tests: an `Injected`.
+        budgets: limits on what effects spend (`spends=`), and charges: see `Budget`.
+        policy: says of each call that acts whether it may: see `Policy`.
+        channels: how people are told that a call waits for them, or, once, that a transaction is stuck and what was
+            tried: see `settlemark.hosting.Channel`, and the ready-made ones in `settlemark_adapters`.
+        on_stuck: called with a `Stuck`, once, when a transaction is stuck; returns a plan, as
+            `[{"tool": "cancel", "arguments": {"room": "7"}}]`, or None: rules, or a model. It may be async. The plan is
+            checked before anything runs: declared tools alone, on scopes that the transaction touched. It runs as
+            `mends/<id>` in the run of that transaction, after a person's yes where a call of it cannot be undone, and
+            the probe of what is stuck has to say that it is gone.
 
     Raises:
         LedgerError: the ledger cannot be opened; the message says what to do.
@@ -131,6 +156,10 @@ class Settlement(Operators, Records):
         history: str | os.PathLike[str] | None = None,
         payloads: Payloads | None = None,
         injected: Injected | None = None,
+        budgets: Iterable[Budget] = (),
+        policy: Policy | None = None,
+        channels: Iterable[Channel] = (),
+        on_stuck: Proposer | None = None,
     ) -> None:
         self._host = self._hosted(
             Settings(
@@ -151,8 +180,15 @@ class Settlement(Operators, Records):
                 history=history,
                 payloads=payloads or Payloads(),
                 injected=injected or Injected(),
+                budgets=tuple(budgets),
+                policy=policy,
+                channels=tuple(channels),
+                on_stuck=checked_proposer(on_stuck),
             )
         )
+
+        self._begin_owing(Transaction, AsyncTransaction)
+        self._begin_mending((Transaction, AsyncTransaction))
 
     def _hosted(self, settings: Settings) -> Host:
         return Host(settings)
@@ -164,7 +200,7 @@ class Settlement(Operators, Records):
 
     # ---- transactions
 
-    def transaction(
+    def transaction(  # noqa: PLR0913 - one keyword for each option of a user
         self,
         name: str | None = None,
         *,
@@ -179,6 +215,7 @@ class Settlement(Operators, Records):
         prevent: Level | Iterable[str] | None = None,
         max_age: float | None = None,
         independent: bool = False,
+        agent: str | None = None,
     ) -> Opening:
         """Return a transaction to enter with `with` or `async with`; leaving it settles.
 
@@ -202,6 +239,8 @@ class Settlement(Operators, Records):
             independent: begun inside another's tool call it *joins* that transaction: its calls become that
                 transaction's, and its end does not settle. True begins one of its own, which may touch nothing its
                 caller holds.
+            agent: the name of the agent that acts in it, by which it can be halted: see `halt`. Begun in another's tool
+                call it is that one's agent by default.
 
         Raises (from the `with` statement): Entangled: it is independent, and declares what its caller holds. Cancelled:
         the run was cancelled. Stale, Wounded, Vetoed, WaitTimeout: it was undone. PartialCommit, InDoubt: see there.
@@ -217,6 +256,7 @@ class Settlement(Operators, Records):
             approver=approver,
             prevent=prevent,
             max_age=max_age,
+            agent=agent,
         )
         return Opening(self._host, {**options, "independent": independent}, checked_park(park))
 
@@ -237,6 +277,7 @@ class Settlement(Operators, Records):
         independent: bool = False,
         wait_for: WaitFor = "scopes",
         tries: int = 20,
+        agent: str | None = None,
     ) -> Any:
         """Call `function(tx)` in a transaction and return its value; again on fresh state if it lost a race.
 
@@ -268,6 +309,7 @@ class Settlement(Operators, Records):
             max_age=max_age,
             retry=True,
             wait_for=wait_for,
+            agent=agent,
         )
         is_async = inspect.iscoroutinefunction(function)
         face = AsyncTransaction if is_async else Transaction
@@ -292,6 +334,7 @@ class Settlement(Operators, Records):
         on_failure: OnFailure | None = "retry",
         ask: Ask | None = None,
         tries: int = 20,
+        agent: str | None = None,
     ) -> Any:
         """Call each branch in a transaction of its own, concurrently; commit the chosen one, and return its value.
 
@@ -311,6 +354,7 @@ class Settlement(Operators, Records):
             on_failure: of a branch's call.
             ask: the settlement's by default.
             tries: how often a branch that loses a race is run.
+            agent: the name of the agent that acts: see `transaction`.
 
         Raises:
             ExceptionGroup: every branch failed.
@@ -328,7 +372,14 @@ class Settlement(Operators, Records):
             raise UsageError("speculate() was given no branch: give at least one; nothing was run")
         host, driver = self._host, self._host.driver
         options = host.options(
-            name, run, may_touch=may_touch, before_commit=before_commit, wait=wait, on_failure=on_failure, ask=ask
+            name,
+            run,
+            may_touch=may_touch,
+            before_commit=before_commit,
+            wait=wait,
+            on_failure=on_failure,
+            ask=ask,
+            agent=agent,
         )
 
         def body(branch: Callable[[Any], Any]) -> Callable[[Part], Callable[[], Any]]:
@@ -492,6 +543,21 @@ class Settlement(Operators, Records):
             run_sync(rebind)
         return declaration
 
+    def enforce(self, policy: Policy | None) -> None:
+        """Have another policy judge calls in this process from here on; None: none does.
+
+        What is held, and was planned under another policy, is judged again before it leaves: it may be denied then, and
+        a person may be asked once more. What is decided leaves.
+
+        Raises:
+            UsageError: it is no policy; the one before stays in force.
+
+        >>> Settlement("memory:").enforce(Policy("treasury-v8", default="allow"))
+        """
+        if policy is not None:
+            checked_part(policy, Policy)
+        self._host.driver.kernel.judging.policy = policy
+
     def revoke(self, tool: str) -> None:
         """Revoke a tool: no call of it begins, and unsettled work that planned to call it is undone.
 
@@ -549,7 +615,7 @@ class Settlement(Operators, Records):
             UsageError: one of them is no number of days.
 
         >>> Settlement("memory:").prune(30)
-        Pruned(payloads=0, keys=0, kept=0, fences=0)
+        Pruned(payloads=0, keys=0, kept=0, fences=0, entries=0)
         """
         kept, longer = checked_days(days, "days") * DAY, checked_days(keys, "keys") * DAY
         return total(

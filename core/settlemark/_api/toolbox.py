@@ -100,7 +100,7 @@ class Toolbox:
 
         Raises:
             ScopeError: an argument cannot be a scope's segment; nothing was run.
-            UsageError: no store can hold the call's id; nothing was run.
+            UsageError: no store can hold the call's id, or what it spends is no amount; nothing was run.
         """
         if call_id is not None:
             call_id = identity(call_id, f"the id of a call of {declaration.tool}", CALL_ID)
@@ -110,7 +110,10 @@ class Toolbox:
         if declaration.scope is None and declaration.kind is EffectClass.OPAQUE:
             scopes = (Scope.parse(f"run:/{escape(run)}"), *scopes)
         bound = self._ledger.protocol.tools.changes
-        return Effect(declaration, scopes, arguments, run_tool, call_id=call_id, bound=bound)
+        effect = Effect(declaration, scopes, arguments, run_tool, call_id=call_id, bound=bound)
+        if declaration.spends:
+            effect.spends = declaration.amounts(arguments)
+        return effect
 
     def remade(self, effect: Effect, arguments: Mapping[str, Any], *, run: str) -> Effect:
         """Return a copy of an effect with other arguments, not recorded yet.

@@ -13,6 +13,9 @@ from settlemark._acts.failure import Skipped
 from settlemark._acts.perform import Program
 from settlemark._api.checked import checked_park
 from settlemark._api.host import Host
+from settlemark._api.subjects.charges import AsyncCharging, Charging
+from settlemark._api.subjects.deciding import Deciding
+from settlemark._api.subjects.owes import AsyncOwes, Owes
 from settlemark._attempt.part import Part
 from settlemark._attempt.turn import Seat, Turn
 from settlemark._edges.errors import StateError, UsageError
@@ -77,7 +80,7 @@ class Queued:
         return f"<Queued {self.tool} {self.key} {self.outcome}>"
 
 
-class _Face:
+class _Face(Deciding):
     """What the synchronous and the async face of a transaction share: everything but running."""
 
     _to_be_left: OnDrop | None = None
@@ -183,7 +186,7 @@ class _Face:
         if live is not None or valid_for is not None:
             # A placeholder scope, never filled: the name tells what is read.
             declaration = declare(f"read {scope}", "read", scope="here:/x", live=live, valid_for=valid_for)
-        return Effect(declaration, (Scope.parse(scope),), {}, fetch or _nothing)
+        return Effect(declaration, (Scope.parse(scope),), {}, fetch or (lambda: None))
 
     def _effect(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Effect:
         if is_lazy_function(function):
@@ -191,7 +194,7 @@ class _Face:
                 f"{getattr(function, '__name__', function)} is a generator, so calling it does nothing: nothing was"
                 " run; do the work in the function, and return its result"
             )
-        declaration = self._host.tools.of(function)
+        decision, declaration = self._decision_for(kwargs), self._host.tools.of(function)
         run: Callable[[], Any] = partial(function, *args, **kwargs)
         if declaration.kind is not EffectClass.READ:
             # The call runs with the recorded arguments, whatever its caller, or an earlier try, changes meanwhile.
@@ -202,13 +205,10 @@ class _Face:
         )
         # Not a method of this face: the transaction's record must not keep the face alive, see `_to_be_left`.
         effect.remake = partial(self._host.tools.remade, run=self._attempt.run)
+        effect.decision = decision
         with self._host.driver.kernel.local:
             self._attempt.place(effect, self._part.numbering)
         return effect
-
-
-def _nothing() -> None:
-    return None
 
 
 def _answer(result: Any) -> Any:
@@ -226,7 +226,7 @@ def _refuse_async(function: Callable[..., Any]) -> None:
         )
 
 
-class Transaction(_Face):
+class Transaction(Charging, Owes, _Face):
     """An open transaction: call tools through it, and it commits or undoes them together."""
 
     def read(
@@ -257,6 +257,8 @@ class Transaction(_Face):
 
     def call(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Call a tool. Return its result, a `Queued` when it is held until commit, None when it was skipped.
+
+        A `Decision` given as `decision=` is not for the tool: it is called for the sake of that.
 
         Raises:
             UsageError: bad arguments or declaration; nothing was run.
@@ -301,7 +303,7 @@ class Transaction(_Face):
         run_sync(self._aborting(reason))
 
 
-class AsyncTransaction(_Face):
+class AsyncTransaction(AsyncCharging, AsyncOwes, _Face):
     """An open transaction for async code: the same, awaited."""
 
     async def read(
@@ -345,14 +347,14 @@ class TurnFace:
     def __init__(self, transaction: Transaction | AsyncTransaction, order: Order, because: str | None) -> None:
         self._awaited = isinstance(transaction, AsyncTransaction)
         self._because = because
-        # A turn keeps its transaction alive, whichever face that has.
-        self._of = transaction
+        self._of = transaction  # a turn keeps its transaction alive, whichever face that has
         self._driver = transaction._host.driver  # noqa: SLF001 - the other half of the pair
         self._attempt = transaction._attempt  # noqa: SLF001 - the other half of the pair
         self._effect = transaction._effect  # noqa: SLF001 - the other half of the pair
         txn = self._attempt.txn
         kept = order if txn is None else txn.guards.order(order)
-        self._turn = Turn(order=kept, stop_on_failure=self._attempt.on_failure != "continue")
+        goes_on, asks = self._attempt.on_failure == "continue", self._driver.kernel.judging.may_ask
+        self._turn = Turn(order=kept, stop_on_failure=not goes_on, may_ask=asks)
 
     def __enter__(self) -> Self:
         return self

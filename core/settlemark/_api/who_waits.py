@@ -5,7 +5,7 @@ Any process can read this without joining the others: the protocol's state is in
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Container, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -168,13 +168,15 @@ def found(look: Look) -> tuple[list[Standing], float]:
     asked: dict[tuple[str, int], list[Question]] = {}
     for one in questions(protocol, look.book):
         asked.setdefault((one.transaction, one.attempt), []).append(one)
-    zombies = {worker.name for worker in workers.values() if worker.buried and not worker.ended}
+    zombies: dict[str | None, float | None] = {
+        name: worker.until for name, worker in workers.items() if worker.buried and not worker.ended
+    }
     stand: list[Standing] = []
     for txn in sorted(protocol.live.values(), key=lambda txn: txn.position):
         recorded = rows.pop((txn.name, txn.attempt), None)
         mine = tuple(asked.get((txn.name, txn.attempt), ()))
         stands = _standing(protocol, txn, recorded, workers.get(txn.owner), zombies)
-        stand.append(replace(stands, asked=mine, kept=_kept(txn, recorded, workers)))
+        stand.append(replace(stands, asked=mine, kept=_kept(txn, recorded, zombies)))
     for recorded in rows.values():
         row = recorded.row
         worker = workers.get(row.owner)
@@ -201,7 +203,11 @@ def found(look: Look) -> tuple[list[Standing], float]:
 
 
 def _standing(
-    protocol: Protocol, txn: Txn, recorded: RecordedTransaction | None, worker: Worker | None, zombies: Collection[str]
+    protocol: Protocol,
+    txn: Txn,
+    recorded: RecordedTransaction | None,
+    worker: Worker | None,
+    zombies: Container[str | None],
 ) -> Standing:
     begun = recorded.row.at if recorded is not None else txn.since or None
     waits = tuple(
@@ -224,14 +230,11 @@ def _standing(
     )
 
 
-def _kept(txn: Txn, recorded: RecordedTransaction | None, workers: dict[str, Worker]) -> tuple[Silent, ...]:
-    zombies = frozenset(name for name, worker in workers.items() if worker.buried and not worker.ended)
-    if recorded is None or not zombies:
-        return ()
-    return tuple(
-        Silent(e.row.tool, e.row.scope, e.row.key, e.sender or "", workers[e.sender or ""].until)
-        for e in held_by_zombies(recorded, txn.state, zombies)
-    )
+def _kept(
+    txn: Txn, recorded: RecordedTransaction | None, zombies: Mapping[str | None, float | None]
+) -> tuple[Silent, ...]:
+    out = [] if recorded is None else held_by_zombies(recorded, txn.state, zombies)
+    return tuple(Silent(e.row.tool, e.row.scope, e.row.key, e.sender or "", zombies[e.sender]) for e in out)
 
 
 def in_the_way(protocol: Protocol, txn: Txn) -> list[tuple[Blocked, int]]:

@@ -7,9 +7,9 @@ from settlemark._attempt.attempt import Attempt
 
 
 def become(attempt: Attempt, other: Attempt) -> None:
-    """Make an attempt another, in the hands of whoever has it: what he was given, and has planned, stays his.
+    """Make an attempt another one, for its holder: what the holder was given, and has planned, stays.
 
-    Its transaction comes last: whoever sees that, in whatever thread, sees all that is known of it.
+    Its transaction comes last: a thread that sees that one sees all that is known of it.
     """
     placed = attempt.placed
     for name in attempt.__slots__:

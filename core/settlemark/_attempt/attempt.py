@@ -20,14 +20,14 @@ from settlemark._model import json_text
 from settlemark._model.declaration import Declaration
 from settlemark._model.disposition import NOTHING, Disposition
 from settlemark._model.effect_class import EffectClass, Outcome
-from settlemark._model.identity import Numbering, Path, fits, key_of, step_of, text_of
+from settlemark._model.identity import Numbering, Path, beside_key, key_of, step_of
 from settlemark._model.made import made_by
 from settlemark._model.scope import Scope
 from settlemark._observe.events import Began
 from settlemark._observe.logs import about
 from settlemark._protocol.holdings import DETACHED, Ticket, Txn
 from settlemark._protocol.leaving import Held, leaving_order
-from settlemark._protocol.states import State
+from settlemark._protocol.states import Reason, State
 from settlemark._report.verdicts import first_hand
 from settlemark.ledger._contract import (
     HAPPENED,
@@ -60,13 +60,13 @@ class Attempt:
     """
 
     __slots__ = (
-        "again", "age_told", "approver", "ask", "began", "concluded", "concluding", "decided_at", "effects",
-        "end_queued", "entering", "expected", "handed_over", "held_scopes", "hooks", "judged", "live_reads",
-        "max_age", "name", "number", "numbering", "on_failure", "overdue", "park", "parks", "patient", "payloads",
-        "placed", "placed_before", "prefix", "recorded", "records", "replay", "retries", "run", "sealed_at",
-        "settling", "since", "speculative", "splinters", "stays", "suspended", "told_waiting", "turned_away", "txn",
-        "wait", "waited", "waiters", "worker", "written",
-    )  # fmt: skip
+        "abort_on_disk", "again", "age_told", "approver", "ask", "began", "concluded", "concluding",
+        "decided_at", "effects", "end_queued", "entering", "expected", "handed_over", "held_scopes", "hooks",
+        "judged", "live_reads", "max_age", "name", "number", "numbering", "on_failure", "overdue", "owes", "park",
+        "parks", "patient", "payloads", "placed", "placed_before", "prefix", "recorded", "records", "replay",
+        "retries", "run", "sealed_at", "settling", "since", "speculative", "splinters", "stays", "suspended",
+        "told_waiting", "turned_away", "txn", "wait", "waited", "waiters", "worker", "written",
+    )  # fmt: skip # a list of names
 
     def __init__(
         self,
@@ -95,8 +95,7 @@ class Attempt:
         self.turned_away: TurnedAway | None = None
         self.judged = False  # they have said yes to all that is in it, as it is
         self.on_failure: OnFailure = on_failure
-        self.ask = ask
-        self.approver = approver
+        self.ask, self.approver = ask, approver
         self.retries = retries
         self.replay: RecordedTransaction | None = None
         self.recorded: dict[Path, RecordedEffect] = {}
@@ -112,8 +111,10 @@ class Attempt:
         self.worker = ""  # the name under which this process acts, or last acted, for it
         self.again = 0  # how often it was entered again
         self.written = self.suspended = self.told_waiting = self.concluding = False
+        self.abort_on_disk = False  # its undos may begin
         self.end_queued = False  # it is undone, and the store has yet to take that: this goes on by itself
         self.handed_over = False  # decided, and its program has ended: the maintenance thread goes on
+        self.owes: dict[Path, int] = {}  # how many obligations its calls have opened, by the place of each
         self.park: Literal["keep", "split"] | None = None  # what its end is to be, in place of its commit
         self.parks: Literal["keep", "split"] | None = None  # how, when something of it waits for a person at its end
         self.splinters: list[Splinter] = []
@@ -165,7 +166,7 @@ class Attempt:
     def restart(self, entered: Attempt) -> None:
         """Expect its decisions anew, from the first: what was decided before is recalled.
 
-        `entered` is an attempt as whoever enters it now asks for it: what was said of it then holds no more. Its
+        `entered` is an attempt as its caller asks for it now: what was said of it then holds no more. Its
         hooks alone stay where none are given: nothing that could refuse its commit is lost by coming back to it.
         """
         self.again += 1
@@ -173,7 +174,7 @@ class Attempt:
         self.wait, self.retries = entered.wait, entered.retries
         self.on_failure, self.ask, self.approver = entered.on_failure, entered.ask, entered.approver
         self.numbering = Numbering()
-        self.park = None
+        self.park, self.owes = None, {}
         self.placed = 1 + max((effect.position for effect in self.effects.values()), default=-1)
 
     def expect(self, base: Path = ()) -> None:
@@ -185,7 +186,7 @@ class Attempt:
         again = Attempt(
             txn, self.name, self.run, self.number + 1, prefix=self.prefix, payloads=self.payloads, wait=self.wait,
             hooks=self.hooks, on_failure=self.on_failure, retries=self.retries, ask=self.ask, approver=self.approver,
-        )  # fmt: skip
+        )  # fmt: skip # the settings of this attempt
         again.parks, again.speculative, again.max_age = self.parks, self.speculative, self.max_age
         return again
 
@@ -194,7 +195,7 @@ class Attempt:
         return Attempt(
             None, name, self.run, 1, prefix=self.prefix, payloads=self.payloads, wait=self.wait,
             hooks=self.hooks, on_failure=self.on_failure, retries=self.retries, ask=self.ask, approver=self.approver,
-        )  # fmt: skip
+        )  # fmt: skip # the settings of this attempt
 
     def place(self, effect: Effect, numbering: Numbering | None = None) -> None:
         """Give an effect the name of the next decision, in issuance order; a read decides nothing.
@@ -228,7 +229,7 @@ class Attempt:
             transaction=self.name, run=self.run, attempt=self.number,
             epoch=None if self.txn is None else self.txn.epoch,
             tool=effect.declaration.tool, scope=effect.scope_text, key=effect.key, outcome=effect.outcome.value, **data,
-        )  # fmt: skip
+        )  # fmt: skip # a table of fields
 
     @property
     def step(self) -> str:
@@ -251,11 +252,11 @@ class Attempt:
         ]
 
     def carry_on(self, earlier: Iterable[RecordedTransaction]) -> None:
-        """Take what stays of the aborted attempts before this one for done: a decision that comes back repeats it."""
-        for recorded in sorted(earlier, key=lambda one: one.row.attempt):  # no clock tells which came last
-            for effect in recorded.effects:
-                to_undo = effect.disposition is Disposition.TO_UNDO  # no decision is to rely on it
-                if recorded.state is State.ABORTED and effect.outcome in HAPPENED and not to_undo:
+        """Take what stays of undone attempts before this one for done: a decision that comes back repeats it."""
+        for recorded in sorted(earlier, key=lambda one: (one.epoch, one.row.attempt)):  # no clock tells which is last
+            gone = recorded.state is State.ABORTED or recorded.reason is Reason.REWOUND
+            for effect in recorded.effects if gone else ():
+                if effect.outcome in HAPPENED and effect.disposition is not Disposition.TO_UNDO:  # none relies on that
                     self.stays[effect.row.decision] = effect
 
     def in_order(self) -> list[Effect]:
@@ -279,9 +280,9 @@ class Attempt:
 
         With that guard off, as they came in place of as issued.
         """
-        came = self.in_order() if self.live.guards.ordered else self.effects.values()
-        held = [effect for effect in came if effect.held and effect.outcome is not Outcome.DROPPED]
-        return leaving_order(held, lambda effect: Held(effect.leaves, effect.scopes)) if held else []
+        held = {path: e for path, e in self.effects.items() if e.held and e.outcome is not Outcome.DROPPED}
+        came = [held[path] for path in (sorted(held) if held and self.live.guards.ordered else held)]
+        return leaving_order(came, lambda effect: Held(effect.leaves, effect.scopes)) if came else []
 
     def add(self, effect: Effect) -> None:
         """Take an effect in."""
@@ -359,7 +360,8 @@ class Attempt:
                 effect.fingerprint,
                 declaration.window,
                 effect.leaves,
-                None if fits(effect.path) else text_of(effect.path),
+                beside_key(effect.path),
+                None if effect.decision is None else effect.decision.id,
             )
         )
         if effect.disposed != NOTHING:
@@ -369,7 +371,7 @@ class Attempt:
     def opening(self, *, owner: str, at: float) -> TransactionRow:
         """Return this attempt's own row."""
         txn = self.live
-        return TransactionRow(self.name, self.number, self.run, txn.state, *txn.position, owner, at)
+        return TransactionRow(self.name, self.number, self.run, txn.state, *txn.position, owner, at, txn.agents)
 
     def state_change(self, at: float, *, waiting: tuple[str, str] | None = None) -> StateChange:
         """Return the change that records its present state, and for whom it waits, and on what."""
@@ -378,8 +380,8 @@ class Attempt:
         holder, scope = (None, None) if waiting is None or txn.reason is not None else waiting
         return StateChange(
             self.name, self.number, txn.state, txn.epoch, txn.reason, at, self.sealed_at, self.decided_at,
-            self.waited.told(), str(cause) if cause else None, waits_for=holder, waits_on=scope,
-        )  # fmt: skip
+            self.waited.told(), str(cause) if cause else None, None, holder, scope, txn.agents,
+        )  # fmt: skip # in the order of its fields
 
     def take_times(self, recorded: RecordedTransaction) -> None:
         """Take over when it was sealed and decided, and for whom it waited, where another process had it before."""

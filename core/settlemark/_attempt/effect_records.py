@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping
-from typing import Any
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, cast
 
 from settlemark._acts.effect import Effect
-from settlemark._edges.text import prose
+from settlemark._edges.errors import UsageError
+from settlemark._edges.text import brief, prose
 from settlemark._model import json_text
+from settlemark._model.declare import declared_as, taken_by
+from settlemark._model.effect_class import Outcome
 from settlemark._model.identity import Path
-from settlemark._observe.logs import about
+from settlemark._observe.logs import about, log_failure
 from settlemark.ledger._contract import OutcomeChange
+from settlemark.ledger._owed import GONE, PAYLOAD_BYTES, Lapse
 from settlemark.ledger._payloads.payloads import Packer
 from settlemark.ledger._payloads.unreadable import Unreadable
 
@@ -77,7 +84,10 @@ class EffectRecords:
             told = payloads.packed(self._prose(told, key), effect_key=key, tool=tool, field="error")
             note = payloads.packed(self._prose(disposed.note, key), effect_key=key, tool=tool, field="note")
             disposed = disposed._replace(note=note)
-        return OutcomeChange.of(key, effect.outcome, text, told, effect.tag, disposed, at, tool)
+        change = OutcomeChange.of(key, effect.outcome, text, told, effect.tag, disposed, at, tool)
+        if effect.declaration.expires is not None:
+            change = change._replace(lapse=lapse_of(effect, at, payloads))
+        return change if not effect.declaration.spent else change._replace(spent=_spent(effect))
 
     def _prose(self, text: str | None, key: str) -> str | None:
         """Return a text as it passes the gate before it is packed; its secrets go first, so that none is cut in two."""
@@ -100,4 +110,98 @@ class EffectRecords:
                 self.payloads.forget(effect.key)
 
 
-__all__ = ["EffectRecords"]
+def _spent(effect: Effect) -> dict[str, Decimal]:
+    """Return what an effect's result says that it spent; empty where it cannot be told: what was reserved counts."""
+    if effect.outcome is not Outcome.CONFIRMED or effect.unread is not None:
+        return {}
+    try:
+        return effect.declaration.true_amounts(effect.arguments, effect.own_result())
+    except Exception as error:  # a function's fault must not keep the outcome from the record
+        log_failure(
+            _log,
+            f"spent= of {effect.declaration.tool} failed: what was reserved for it is charged",
+            error,
+            key=effect.key,
+            tool=effect.declaration.tool,
+        )
+        return {}
+
+
+def lapse_of(effect: Effect, at: float, payloads: Packer) -> Lapse | None:
+    """Return what an effect with this outcome leaves to be done, or that nothing is left; None says nothing.
+
+    Where its time cannot be told it is due now, and a person has to look: what was got may lapse at any moment.
+    """
+    declaration = effect.declaration
+    if declaration.expires is None or declaration.then is None:
+        return None
+    if effect.outcome in GONE:
+        return Lapse(None)
+    if effect.outcome is not Outcome.CONFIRMED or effect.unread is not None:
+        return None
+    result = effect.own_result()
+    calls = True
+    try:
+        told = declaration.expires.of(effect.arguments, result=result)
+        if told is None:
+            return None
+        due = seconds_of(told)
+    except Exception as error:  # a result that tells no time must not keep its outcome from the record
+        what = f"expires= of {declaration.tool} tells no time: {declaration.then} is due now"
+        log_failure(_log, what, error, key=effect.key, tool=declaration.tool)
+        due, calls = at, False
+    after, text = declared_as(declaration.then), f"{declaration.tool} lapses"
+    scope = effect.scopes[0].text if effect.scopes else f"tool:/{declaration.tool}"
+    matching, where = _arguments(effect, result), scope
+    payload = json_text.encode({"text": text, "matching": {}, "calls": False})  # of a call that cannot be told
+    try:
+        if after is None:
+            calls = False
+        elif scopes := after.scopes(matching):
+            where = scopes[0].text
+        told = json_text.encode(matching)
+        for tool in (declaration.tool, declaration.then):  # what is redacted of either is redacted here
+            told = payloads.redact(told, tool=tool)
+        whole = json_text.encode({"text": text, "matching": json_text.decode(told), "calls": calls})
+        if len(whole.encode()) <= PAYLOAD_BYTES:
+            payload = whole
+    except Exception as error:
+        log_failure(_log, f"what {declaration.then} is to be called with cannot be told", error, key=effect.key)
+    return Lapse(due, scope, declaration.then, where, payload)
+
+
+def seconds_of(told: object) -> float:
+    """Return a time in seconds since 1970.
+
+    Raises:
+        UsageError: it is no time, or has no time zone.
+
+    >>> seconds_of("1970-01-01T01:00:00+01:00"), seconds_of(7)
+    (0.0, 7.0)
+    """
+    if isinstance(told, str):
+        try:
+            told = datetime.fromisoformat(told)
+        except ValueError:
+            raise _no_time(told) from None
+    if isinstance(told, datetime) and told.tzinfo is not None:
+        return told.timestamp()
+    if isinstance(told, bool) or not isinstance(told, int | float) or not math.isfinite(told):
+        raise _no_time(told)
+    return float(told)
+
+
+def _no_time(told: object) -> UsageError:
+    return UsageError(f"{brief(told)} is no time: return seconds since 1970, or a date and time with its zone")
+
+
+def _arguments(effect: Effect, result: Any) -> dict[str, Any]:
+    """Return what the tool is to be called with: arguments of the effect, and fields of its result."""
+    found: dict[str, Any] = dict(cast("Mapping[str, Any]", result)) if isinstance(result, Mapping) else {}
+    found |= effect.arguments
+    after = declared_as(effect.declaration.then or "")
+    names = None if after is None else taken_by(after)
+    return {name: value for name, value in found.items() if names is None or name in names}
+
+
+__all__ = ["EffectRecords", "lapse_of", "seconds_of"]

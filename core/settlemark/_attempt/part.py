@@ -12,22 +12,40 @@ import msgspec
 from settlemark._acts.current import CurrentCall, Staged
 from settlemark._acts.effect import Effect
 from settlemark._attempt.attempt import Attempt
-from settlemark._model.effect_class import EffectClass
+from settlemark._model.effect_class import EffectClass, Outcome
 from settlemark._model.identity import Numbering, Path
 from settlemark._model.scope import Scope
 
 
 @dataclass(slots=True, eq=False)
 class Part:
-    """What a program holds of an attempt: the whole of it, or what joined one of its calls."""
+    """What a program holds of an attempt: the whole of it, or what joined one of its calls.
+
+    Attributes:
+        attempt: the attempt.
+        numbering: numbers its decisions.
+        of: what several share, and this is one's place in; None: nobody else's.
+        undone: why it was undone by itself, without the rest of the attempt; None: it was not.
+    """
 
     attempt: Attempt
     numbering: Numbering
+    of: Part | None = None
+    undone: str | None = None
 
     @property
     def joined(self) -> bool:
         """Whether it settles with the call it was begun in."""
         return self.numbering is not self.attempt.numbering
+
+    @property
+    def shared(self) -> Part:
+        """All that settles with it by itself: what it has its place in, or it alone."""
+        return self if self.of is None else self.of
+
+    def under(self, *place: int) -> Part:
+        """Return the place that one of those has in it who share it."""
+        return Part(self.attempt, self.numbering.under(*place), of=self.shared)
 
 
 Turns = dict[Path, Counter[str | None]]
@@ -42,10 +60,14 @@ class Asked(NamedTuple):
     Attributes:
         now: ids of the turn's calls.
         before: ids of the calls whose answers its model was given before, as often as they were given.
+        shares: the turn has its place in a part that is also that of the turns before it.
+        beside: ids of the calls that its model issued with these, where they are in turns of their own.
     """
 
     now: tuple[str, ...] = ()
     before: tuple[str, ...] = ()
+    shares: bool = False
+    beside: tuple[str, ...] = ()
 
 
 class Inside(msgspec.Struct, eq=False):
@@ -79,7 +101,11 @@ class Inside(msgspec.Struct, eq=False):
         behind, others = self.stand(asked.before)
         now = set(asked.now)
         again = (place[0] for place, ids in others.items() if now.intersection(ids))
-        return next(again, max(self.joined, behind))
+        if not asked.shares:
+            return next(again, max(self.joined, behind))
+        # Of what is shared there is one after the other, as each is undone by itself: the latest is gone on with.
+        later = (number for number in again if number >= self.joined)
+        return next(later, max(self.joined, behind - 1))
 
     def stand(self, answered: Iterable[str]) -> tuple[int, Turns]:
         """Keep what earlier runs of the call decided in turns whose answers a model was given.
@@ -96,13 +122,19 @@ class Inside(msgspec.Struct, eq=False):
         return max((place[0] + 1 for place in stand), default=0), others
 
     def _turns(self) -> Turns:
-        """Return what earlier runs of the call decided; nothing in a first run."""
+        """Return what earlier runs of the call decided; in a first run what waits, and may be gone on with in it."""
         base = self.effect.path
         turns: Turns = defaultdict(Counter)
-        for path, effect in sorted(self.attempt.effects.items()) if self.effect.called >= _AGAIN else ():
+        waiting = set[Path]()
+        for path, effect in sorted(self.attempt.effects.items()):
             if len(path) > len(base) + 1 and path[: len(base)] == base:
-                turns[path[len(base) : -1]][effect.call_id] += 1
-        return turns
+                place = path[len(base) : -1]
+                turns[place][effect.call_id] += 1
+                if effect.outcome is Outcome.SUSPENDED:
+                    waiting.add(place)
+        if self.effect.called >= _AGAIN:
+            return turns
+        return {place: ids for place, ids in turns.items() if place in waiting}
 
     def staged(self, scope: Scope) -> list[Staged]:
         """Return the requests that its transaction has staged on a scope, in order."""
@@ -113,6 +145,7 @@ class Inside(msgspec.Struct, eq=False):
         effect = self.effect
         if effect.called and effect.path:
             self.attempt.expect(effect.path)
+        self.attempt.owes.pop(effect.path, None)  # what it opens again has the same places
         effect.called += 1
 
 

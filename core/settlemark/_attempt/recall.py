@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 from settlemark._acts.effect import Effect
 from settlemark._attempt.attempt import Attempt
 from settlemark._edges.errors import Forgotten, KeyConflict, LedgerError
 from settlemark._model import json_text
 from settlemark._model.disposition import Disposition
 from settlemark._model.effect_class import Outcome
-from settlemark.ledger._contract import (
-    EffectRow,
-    RecordedEffect,
-)
+from settlemark.ledger._contract import Book, EffectRow, RecordedEffect, RecordedTransaction
 from settlemark.ledger._payloads.unreadable import GONE, Outdated, Unreadable
 
 
@@ -50,6 +50,26 @@ def stayed(attempt: Attempt, effect: Effect) -> RecordedEffect | None:
     return found
 
 
+def follow(book: Book, recorded: RecordedTransaction) -> RecordedTransaction:
+    """Return a record with the final outcomes of effects split off, or approved with other arguments."""
+    by_key = {effect.row.key: effect for effect in recorded.effects}
+    parts: dict[str, Iterator[RecordedEffect]] = {}
+    effects: list[RecordedEffect] = []
+    for effect in recorded.effects:
+        name = effect.link or ""
+        found = by_key.get(name) if effect.disposition is Disposition.EDITED else None
+        if effect.disposition is Disposition.SPLIT_OFF:
+            if name not in parts:
+                part = book.load(name)
+                parts[name] = iter(()) if part is None else iter(follow(book, part).effects)
+            found = next(parts[name], None)
+        told = effect
+        if found is not None:
+            told = replace(effect, outcome=found.outcome, result=found.result, error=found.error)
+        effects.append(told)
+    return replace(recorded, effects=effects)
+
+
 def _is_same(attempt: Attempt, effect: Effect, row: EffectRow) -> bool:
     if row.tool != effect.declaration.tool and row.tool not in effect.declaration.aliases:
         return False
@@ -74,7 +94,7 @@ def resume(attempt: Attempt, effect: Effect) -> Effect | None:
             earlier.withheld = {}
         attempt.expected.paths.discard(effect.path)
         earlier.run, earlier.ask, earlier.remake = effect.run, effect.ask, effect.remake
-        earlier.controls = effect.controls
+        earlier.controls, earlier.spends = effect.controls, effect.spends
         if not earlier.executed or effect.declaration.speaks_for(earlier.declaration.version):
             earlier.declaration, earlier.missing = effect.declaration, None
             if earlier.executed and earlier.keyless:

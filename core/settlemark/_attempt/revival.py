@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from settlemark._acts.decision import Decision
 from settlemark._acts.effect import Effect
 from settlemark._acts.perform import CUT_OFF, SILENT, refuse_withheld
 from settlemark._model import json_text
@@ -38,6 +39,7 @@ def revive(recorded: RecordedEffect, declaration: Declaration | None) -> Effect:
         run,
         call_id=row.call_id,
         rationale=row.rationale,
+        decision=None if row.under is None else Decision.on_record(row.under),
         key=row.key,
         payload=row.arguments,
         position=row.position,

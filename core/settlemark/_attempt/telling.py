@@ -12,6 +12,7 @@ from settlemark._acts.effect import Effect
 from settlemark._acts.perform import Program
 from settlemark._attempt.attempt import Attempt
 from settlemark._observe.events import Acted, Acting, Began, Ended, Event, Told, Waited
+from settlemark._protocol.holdings import DETACHED, Txn
 from settlemark._protocol.states import Tag
 
 T = TypeVar("T")
@@ -26,10 +27,12 @@ class Telling:
 
     Attributes:
         observer: who is told; nobody by default.
+        elsewhere: attempts put aside here that another process goes on with: the observer is still to hear their end.
     """
 
     def __init__(self, asker: object, monotonic: Callable[[], float]) -> None:
         self.observer: Told | None = None
+        self.elsewhere: dict[Txn, Attempt] = {}
         self._asker = asker
         self._monotonic = monotonic
 
@@ -40,23 +43,43 @@ class Telling:
                 self.observer.tell(event)
 
     def began(self, attempt: Attempt, how: Literal["begun", "retried", "taken up"] = "begun") -> None:
-        """Tell that an attempt begins here, once."""
+        """Tell that an attempt begins here, once; one that comes back here has begun before."""
         txn = attempt.txn
         if self.observer is None or txn is None or attempt.began is not None:
+            return
+        before = self.elsewhere.pop(txn, None)
+        if before is not None:
+            attempt.began = before.began
             return
         attempt.began = Began(attempt.name, attempt.run, attempt.number, txn.epoch, how)
         self.observe(attempt.name, attempt.began)
 
     def ended(self, attempt: Attempt, again: Attempt | None = None) -> None:
-        """Tell that an attempt is finished, or is others' now, once; and that another begins in its place."""
+        """Tell that an attempt is finished, or was taken from this process, once; and that another begins in its place.
+
+        Another process that has gone on with what was put aside here says that by its record; see `leave`.
+        """
+        left = sum(1 for effect in attempt.effects.values() if effect.tag not in (None, Tag.CLEAN))
+        self._end(attempt, left, elsewhere=False)
+        if again is not None and self.observer is not None and attempt.txn is not None:
+            self.began(again, "retried")
+
+    def leave(self, attempt: Attempt | None) -> None:
+        """Take note that another process goes on with an attempt, if there is one: its end is still to be told."""
+        if attempt is not None and attempt.began is not None and attempt.txn is not None and attempt.txn.id != DETACHED:
+            self.elsewhere[attempt.txn] = attempt
+
+    def ended_elsewhere(self, attempt: Attempt, left: int) -> None:
+        """Tell that an attempt that was put aside here is finished, with so much residue, unless it has come back."""
+        if attempt.txn is not None and self.elsewhere.pop(attempt.txn, None) is attempt:
+            self._end(attempt, left, elsewhere=True)
+
+    def _end(self, attempt: Attempt, left: int, *, elsewhere: bool) -> None:
         began, txn = attempt.began, attempt.txn
         if self.observer is None or began is None or txn is None:
             return
         attempt.began = None
-        left = sum(1 for effect in attempt.effects.values() if effect.tag not in (None, Tag.CLEAN))
-        self.observe(attempt.name, Ended(began, txn.state, txn.reason, left))
-        if again is not None:
-            self.began(again, "retried")
+        self.observe(attempt.name, Ended(began, txn.state, txn.reason, left, elsewhere))
 
     def waited(self, attempt: Attempt, holder: str, scope: str, since: float, *, gave_up: bool) -> None:
         if self.observer is not None:

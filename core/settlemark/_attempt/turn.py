@@ -6,7 +6,7 @@ them and nothing else; an effect runs after the earlier reads it overlaps. What 
 that runs at once has succeeded (`leaving`): so an effect that is issued behind a held one runs in its place all the
 same, unless they overlap. Then it is held too, and what overlaps it in its turn. With `order="issued"` whatever is
 issued behind a held effect is held: it acts behind it, and where it fails that one has left. With `order="none"` each
-acts as it comes. Whoever has to approve a call is asked when all before it are over, about one at a time, or wait for
+acts as it comes. A person who approves a call is asked when all before it are over, about one at a time, or wait for
 a person in places of their own. Agents that are called as tools run beside each other, each in its own order. The first
 failure stops what has not begun. Source: anomaly A6 and its sequencer (Atomicity anomalies §5).
 """
@@ -51,7 +51,7 @@ class Seat:
     __slots__ = (
         "asks_in", "declaration", "effect", "gated", "held", "interruption", "is_agent", "number", "paths", "reads",
         "scopes", "state", "tickets", "turn",
-    )  # fmt: skip
+    )  # fmt: skip # a list of names
 
     def __init__(self, turn: Turn, number: int, declaration: Declaration, scopes: tuple[Scope, ...]) -> None:
         self.turn = turn
@@ -70,7 +70,9 @@ class Seat:
         """Say which tool's call it is, and on which scopes."""
         self.declaration = declaration
         self.scopes = scopes
-        self.gated = declaration.approve is not None
+        self.gated = declaration.approve is not None or (
+            self.turn.may_ask is not None and self.turn.may_ask(declaration)
+        )
         self.reads = declaration.kind is EffectClass.READ
 
     @property
@@ -99,11 +101,19 @@ class Turn:
 
     __slots__ = (
         "_effects", "_gates", "_held", "_holding", "_holds", "_index", "_reads", "_seats", "_unknown", "failed",
-        "order", "stop_on_failure",
-    )  # fmt: skip
+        "may_ask", "order", "stop_on_failure",
+    )  # fmt: skip # a list of names
 
-    def __init__(self, *, order: Order = "turn", stop_on_failure: bool = True, holds: bool = True) -> None:
+    def __init__(
+        self,
+        *,
+        order: Order = "turn",
+        stop_on_failure: bool = True,
+        holds: bool = True,
+        may_ask: Callable[[Declaration], bool] | None = None,
+    ) -> None:
         self.order: Order = checked_order(order)
+        self.may_ask = may_ask  # whether a policy may have a person asked about a tool's calls
         self.stop_on_failure = stop_on_failure
         self._holds = holds  # else each call settles by itself: a held one leaves in its own turn
         self.failed: Seat | None = None

@@ -12,7 +12,7 @@ from settlemark._protocol.holdings import Txn
 class TurnedAway(NamedTuple):
     """What took no place, and what enters its name anew, once for all callers.
 
-    Whoever was refused for that transaction tries again with what its attempt has then: nothing of it had run.
+    A caller that was refused for that transaction tries again with what its attempt has then: nothing of it had run.
     """
 
     txn: Txn

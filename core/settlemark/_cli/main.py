@@ -12,17 +12,28 @@ from typing import Annotated
 import typer
 
 from settlemark._cli.commands.adopt import adopt
-from settlemark._cli.commands.approvals import approvals, approve, reject
+from settlemark._cli.commands.approvals import approvals, approve, edit, reject
+from settlemark._cli.commands.budgets import budgets
 from settlemark._cli.commands.check import check
+from settlemark._cli.commands.claims import claims
 from settlemark._cli.commands.doctor import doctor
 from settlemark._cli.commands.doubts import in_doubt, resolve
 from settlemark._cli.commands.export import export
+from settlemark._cli.commands.halts import halt, halts, resume
+from settlemark._cli.commands.leases import leases, release
 from settlemark._cli.commands.lint import lint
 from settlemark._cli.commands.migrate import migrate
+from settlemark._cli.commands.obligations import obligations, waive
+from settlemark._cli.commands.pauses import discard, go_on, hand_over, pause, pauses
+from settlemark._cli.commands.primer import primer
 from settlemark._cli.commands.prune import prune
 from settlemark._cli.commands.recover import recover
 from settlemark._cli.commands.show import residue, show
+from settlemark._cli.commands.steering import steer, steering
+from settlemark._cli.commands.stuck import settle_by_hand, stuck, undo_again
+from settlemark._cli.commands.verdicts import verdicts
 from settlemark._cli.commands.waiting import waiting
+from settlemark._cli.commands.why import audit, why
 from settlemark._cli.exits import Exit
 from settlemark._cli.terminal import PlainGroup, say
 
@@ -33,14 +44,38 @@ COMMANDS = (
     residue,
     approvals,
     approve,
+    edit,
     reject,
     in_doubt,
     resolve,
+    stuck,
+    undo_again,
+    settle_by_hand,
+    obligations,
+    waive,
+    halt,
+    resume,
+    halts,
+    steer,
+    steering,
+    pause,
+    pauses,
+    go_on,
+    hand_over,
+    discard,
     recover,
     export,
+    why,
+    audit,
+    primer,
+    verdicts,
+    claims,
     doctor,
     migrate,
     prune,
+    budgets,
+    leases,
+    release,
     check,
     lint,
     adopt,

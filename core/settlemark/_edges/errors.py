@@ -12,6 +12,10 @@ SettlemarkError
 │   ├── OutsideDeclared   a call touched what its transaction had not declared
 │   ├── ContractViolation an orchestrator said that work is over which may still come
 │   ├── Revoked           a call's tool was taken away: it was not run
+│   ├── Fenced            a lease on a resource is lost: another one has it, and this one acts no more
+│   ├── LeaseHeld         another one has the lease on a resource
+│   ├── Unfounded         a message states what the record does not bear out
+│   ├── Unowed            a message promises what nobody owes: it is held
 │   ├── Entangled         a call needs what its own caller, or a sibling branch, holds until it has ended
 │   └── WouldBlock        a synchronous call would have to wait inside an event loop
 ├── Refused               the settlement said no: undone, never released
@@ -19,12 +23,16 @@ SettlemarkError
 │   │   └── Cascaded      what it had read early was undone
 │   ├── Wounded           an older transaction needed a resource this one had claimed
 │   ├── Vetoed            a pre-commit hook said no
+│   ├── Denied            a policy denies a call
+│   ├── OverBudget        a budget has not so much left as a call asks
 │   ├── Rejected          a person was asked about one call, and said no
 │   ├── Cancelled         the run was cancelled: a fence stands
+│   ├── Halted            an operator has halted it: nothing begins there until it is resumed
 │   ├── LeaseLost         this process was thought dead: another one ends the transaction
 │   ├── Overdue           it was open for longer than max_age=
 │   ├── Rewound           its work was rewound: undone on request, and not replayed
 │   └── WaitTimeout       the deadline passed while another held the resource
+├── MovedOn               raised by an undo that no longer applies: its world has moved on
 ├── InDoubt               an outcome nobody can tell: recorded, not guessed
 ├── PartialCommit         some irreversible effects left and a later one failed for good
 ├── LedgerError           the durable record could not be read or written
@@ -164,6 +172,48 @@ class Entangled(UsageError):
     )
 
 
+class LeaseHeld(UsageError):
+    """Another one has the lease on a resource: nothing was granted.
+
+    Attributes: `scope` (of that lease), `holder`, `since`, `until`, `free_at` (when to ask again) and `token`; times
+    are in seconds since 1970, on the store's clock.
+    """
+
+    remedy: ClassVar[str] = "Work on something else, or ask again at `free_at`; `settlemark leases` lists who has what."
+
+
+class Fenced(UsageError):
+    """A lease on a resource is lost, or was never had: the resource was not touched.
+
+    Attributes: `scope`, `token` (of the lost lease, or None), `holder` and `since` (of the one that has it now, or
+    None), `current` (its token, or the greatest that the resource has seen).
+    """
+
+    remedy: ClassVar[str] = (
+        "Stop acting on the resource; ask for its lease anew, and look at it again, before going on."
+    )
+
+
+class Unowed(UsageError):
+    """A message promises what nobody owes: it is held. Attributes: `run`, `promises` (a list of `Promise`)."""
+
+    remedy: ClassVar[str] = (
+        "Owe each of `promises` with `tx.owe`, strike it out with `PromiseCheck.strike`, or say it otherwise."
+    )
+
+
+class Unfounded(UsageError):
+    """A message states outcomes that the record does not bear out: it is held.
+
+    Attributes: `run`, `claims` (a list of `HeldClaim`: those that are unsupported or contradicted).
+    """
+
+    remedy: ClassVar[str] = (
+        "Say of each of `claims` what the record says (see `told`), or act first, or leave it out; what is in doubt is"
+        " said to be in doubt."
+    )
+
+
 class WouldBlock(UsageError):
     """A synchronous call would have to wait inside an event loop. Attributes: `holder`, `scope`."""
 
@@ -211,10 +261,46 @@ class Rejected(Refused):
     remedy: ClassVar[str] = "Plan without this call; `because` has what the person said."
 
 
+class Denied(Refused):
+    """A policy denies a call: it was not run. Attributes: `tool`, `scope`, `key`, `rule`, `policy` (its version)."""
+
+    remedy: ClassVar[str] = "Plan without this call, or have the policy changed; see `settlemark verdicts`."
+
+    always: ClassVar[tuple[str, ...]] = (*Refused.always, "tool", "scope", "key", "rule", "policy")
+
+
+class OverBudget(Refused):
+    """A budget has not so much left as a call asks: the call was not run, and nothing of it is reserved.
+
+    Attributes: `budget`, `bucket`, `limit`, `charged`, `reserved`, `asked` (exact amounts), and `holders` (keys of
+    effects for which something is reserved, a few of them).
+    """
+
+    remedy: ClassVar[str] = (
+        "Spend less, wait until what is reserved is given back, or raise the limit; see `settlemark budgets`."
+    )
+
+
 class Cancelled(Refused):
     """The run was cancelled: a fence stands, and nothing of this run acts any more."""
 
     remedy: ClassVar[str] = "Begin the work anew under another run id: the fence of this one stays."
+
+
+class Halted(Refused):
+    """An operator has halted this scope, this run, or everything: nothing begins there until it is resumed.
+
+    Attributes: `halt` (its number), `what` is halted, as people name it, `by` whom, `because`, `since` (seconds since
+    1970, on the store's clock). `parked` tells whether the transaction was put aside as it is: then it goes on by
+    itself once it is resumed, and is not to be repeated. Otherwise what it did is undone.
+    """
+
+    remedy: ClassVar[str] = (
+        "Stop, and tell the person who runs you; `settlement.resume`, or `settlemark resume`, lifts a halt. Then enter"
+        " the name again."
+    )
+
+    always: ClassVar[tuple[str, ...]] = (*Refused.always, "halt", "what", "by", "because", "since", "parked")
 
 
 class LeaseLost(Refused):
@@ -255,6 +341,14 @@ class WaitTimeout(Refused):
     )
 
     always: ClassVar[tuple[str, ...]] = (*Refused.always, "holder", "scope", "waited")
+
+
+class MovedOn(SettlemarkError):
+    """For an undo to raise: it no longer applies, for its world has moved on. It is not tried again by itself."""
+
+    remedy: ClassVar[str] = (
+        "See `settlemark stuck`: mend by hand what stands, and say so with `settlemark settle-by-hand`."
+    )
 
 
 class InDoubt(SettlemarkError):

@@ -21,6 +21,7 @@ class OnDrop:
 
     >>> guards = [OnDrop(lambda: print("dropped")), OnDrop(lambda: print("never"))]
     >>> guards[1].disarm()
+    True
     >>> guards.clear()
     dropped
     """
@@ -30,14 +31,19 @@ class OnDrop:
     def __init__(self, act: Callable[[], object]) -> None:
         self._act: Callable[[], object] | None = act
 
-    def disarm(self) -> None:
-        """Have nothing done: the caller has left."""
-        self._act = None
+    def disarm(self) -> bool:
+        """Have nothing done: the caller has left. Return False if it was done before.
+
+        In a circle the garbage collector may drop this object first, and have the caller leave then.
+        """
+        act, self._act = self._act, None
+        return act is not None
 
     @closed
     def __del__(self) -> None:
-        if self._act is not None and not sys.is_finalizing():
-            self._act()
+        act, self._act = self._act, None
+        if act is not None and not sys.is_finalizing():
+            act()
 
 
 __all__ = ["OnDrop"]

@@ -56,7 +56,8 @@ _sent: dict[int, float] = {}
 """Deferred signals that were sent again and have not arrived yet, and since when they wait."""
 _main = threading.main_thread().ident
 _depth = 0
-_locks = 0
+lock_holders: list[int] = []
+"""The threads that hold an engine lock, each as often as it holds one: in these no signal is delivered."""
 _abandoned: list[None] = []
 """One entry for each `lower_shield` that will never be called, until subtracted from the depth."""
 
@@ -256,24 +257,10 @@ def _send_again(number: int) -> None:
             signal.pthread_kill(main, number)
 
 
-def locked() -> None:
-    """Note that this thread holds an engine lock: no signal is delivered here until `unlocked`."""
-    global _locks  # noqa: PLW0603 - there is one main thread
-    if threading.get_ident() == _main:
-        _locks += 1
-
-
-def unlocked() -> None:
-    """Note that this thread has released the engine lock."""
-    global _locks  # noqa: PLW0603
-    if threading.get_ident() == _main:
-        _locks -= 1
-
-
 def _enter_child() -> None:
-    global _main, _depth, _locks
+    global _main, _depth
     if _main != threading.get_ident():
-        _main, _depth, _locks = threading.get_ident(), 0, 0  # what the parent's main thread is in is not in the child
+        _main, _depth = threading.get_ident(), 0  # what the parent's main thread is in is not in the child
         _abandoned.clear()
     _deferred.clear()  # a child inherits no pending signals, nor the thread that would send these again
     _sent.clear()
@@ -285,7 +272,7 @@ if hasattr(os, "register_at_fork"):
 
 def _is_closed(frame: FrameType | None, *, hangs: bool = False) -> bool:
     """Whether signals are deferred in a frame; with `hangs`, not inside of a callee that may hang."""
-    if _locks:
+    if lock_holders and _main in lock_holders:
         return True
     while frame is not None:
         code = frame.f_code
@@ -305,9 +292,8 @@ __all__ = [
     "deliver_signals",
     "hanging",
     "lifted",
-    "locked",
+    "lock_holders",
     "lower_shield",
     "raise_shield",
     "shielded",
-    "unlocked",
 ]

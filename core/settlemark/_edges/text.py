@@ -10,6 +10,7 @@ out, visibly.
 from __future__ import annotations
 
 import re
+from math import inf
 from typing import NamedTuple
 
 from settlemark._edges.errors import SettlemarkError, UsageError
@@ -21,11 +22,11 @@ class Most(NamedTuple):
     """The longest a text may be: in characters, for its column, and in bytes of UTF-8, for its indexes.
 
     A row of a PostgreSQL index has 2704 bytes at most. The residue's index holds the namespace, the run, a time and the
-    effect's key; a settlement makes no key over 602 bytes.
+    effect's key; a settlement makes no key over 602 bytes. A text of a short column may have what its characters have.
     """
 
     characters: int
-    size: int
+    size: float = inf
 
 
 NAMESPACE = Most(255, 255)
@@ -33,10 +34,10 @@ NAME = Most(480, 1_640)
 """Of a transaction or a run: the names of split-off and sibling transactions are built on it."""
 DERIVED = Most(512, 1_768)
 TOOL = Most(255, 1_020)
-CALL_ID = Most(512, 2_048)
+CALL_ID = Most(512)
 KEY = Most(1_024, 2_300)
-VERSION = Most(64, 256)
-WHO = Most(255, 1_020)
+VERSION = Most(64)
+WHO = Most(255)
 PROSE = 1 << 20
 """Characters of a note, an error or a rationale."""
 CAUSE = 1 << 14

@@ -29,8 +29,10 @@ _kind: Callable[[Any], type[Any]] = type
 _LAZY = (_GeneratorContextManagerBase,)
 _CALLED = (FunctionType, BuiltinFunctionType, MethodType, partial, partialmethod)
 _PROCESSES = (
-    ("subprocess", "Popen"), ("multiprocessing.process", "BaseProcess"), ("asyncio.subprocess", "Process"),
-)  # fmt: skip
+    ("subprocess", "Popen"),
+    ("multiprocessing.process", "BaseProcess"),
+    ("asyncio.subprocess", "Process"),
+)
 
 STOPS = (StopIteration, StopAsyncIteration, GeneratorExit)
 """Exceptions that must not travel through generators."""
@@ -73,7 +75,7 @@ async def awaited_to_its_end(coroutine: Awaitable[Any]) -> Ended:
     """Await something and return its outcome as a value, for a task of its own; see `ended`.
 
     A thread's `GeneratorExit` reaches a task by being thrown into its coroutine, which closes whatever that awaits: as
-    the error of a future it would close whoever awaits the task as well, and nobody would undo what they had begun.
+    the error of a future it would close the caller of the task as well, and nobody would undo what they had begun.
     """
     try:
         return Ended(await coroutine)

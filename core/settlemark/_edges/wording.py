@@ -156,6 +156,16 @@ def _bounded(text: str, most: int) -> str:
 
 
 __all__ = [
-    "MOST", "at_terminal", "behind", "by_reader", "in_words", "is_a", "is_cut_off", "kept_by", "kind_of", "message_of",
-    "parts_of", "within",
-]  # fmt: skip
+    "MOST",
+    "at_terminal",
+    "behind",
+    "by_reader",
+    "in_words",
+    "is_a",
+    "is_cut_off",
+    "kept_by",
+    "kind_of",
+    "message_of",
+    "parts_of",
+    "within",
+]

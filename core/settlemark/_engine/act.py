@@ -17,7 +17,7 @@ from settlemark._edges.errors import (
 )
 from settlemark._edges.user_code import through
 from settlemark._edges.wording import is_a
-from settlemark._engine.admission import Admission, returned
+from settlemark._engine.admission import MAY_ACT, Admission, returned
 from settlemark._engine.doubt import Probing, unless_told
 from settlemark._engine.freshness import Freshness
 from settlemark._engine.kernel import Kernel
@@ -28,6 +28,10 @@ from settlemark._protocol.holdings import DETACHED, Call, Mode, Txn
 from settlemark._protocol.protocol import Protocol
 from settlemark._protocol.states import State
 from settlemark.ledger._contract import Book
+
+
+class _OtherPolicyError(Exception):
+    """Another policy has come into force in the step before."""
 
 
 class Acting:
@@ -46,6 +50,7 @@ class Acting:
         self, attempt: Attempt, txn: Txn, effect: Effect, let_through: tuple[type[BaseException], ...]
     ) -> Program[Any]:
         calls = yield from self._admission.admit(attempt, txn, effect, Mode.READ)
+        attempt.expected.sees(effect.scopes)
         try:
             live = (yield from self._freshness.look(attempt, effect)) if txn.guards.current else None
             result = yield from self._perform(attempt, txn, effect, let_through)
@@ -135,7 +140,20 @@ class Acting:
         return result
 
     def _intend_again(self, attempt: Attempt, txn: Txn, effect: Effect, mode: Mode) -> Program[None]:
-        """Make it durable that an effect which failed, or was suspended, acts again under its key."""
+        """Make it durable that an effect which failed, or was suspended, acts again under its key.
+
+        Raises:
+            Denied: the policy in force denies it. AskedSince: it has it asked about, which was not done.
+        """
+        while True:
+            if self._kernel.judging.policy is not None and effect.outcome in MAY_ACT:
+                yield from self._admission.judged_now(attempt, effect)
+            try:
+                return (yield from self._intend_as_judged(attempt, txn, effect, mode))
+            except _OtherPolicyError:
+                continue
+
+    def _intend_as_judged(self, attempt: Attempt, txn: Txn, effect: Effect, mode: Mode) -> Program[None]:
         if effect.outcome is Outcome.FAILED or not effect.calls:
             effect.calls = yield from self._admission.admit(attempt, txn, effect, mode)
         else:
@@ -150,6 +168,9 @@ class Acting:
         def intend(protocol: Protocol, book: Book) -> None:
             if txn.state is not State.OPEN:
                 raise protocol.refusal(txn)
+            if before in MAY_ACT and self._admission.is_unjudged(effect):
+                raise _OtherPolicyError
+            self._kernel.reserve(book, attempt, effect)
             attempt.put(book, [told])
 
         try:

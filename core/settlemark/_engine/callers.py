@@ -21,12 +21,14 @@ class Callers:
 
     Args:
         asker: stands for the driver, to functions of users that it asks.
+        prefix: tells its ledger and namespace from others.
         local: looks at this process's protocol.
         attempts: what this process is at, by transaction.
     """
 
-    def __init__(self, asker: object, local: Local, attempts: Mapping[Txn, Attempt]) -> None:
+    def __init__(self, asker: object, prefix: str, local: Local, attempts: Mapping[Txn, Attempt]) -> None:
         self._asker = asker
+        self._prefix = prefix
         self._local = local
         self._attempts = attempts
 
@@ -52,6 +54,8 @@ class Callers:
     def is_within(self, txn: Txn) -> bool:
         """Whether a transaction cannot end before the caller has returned: he runs in a call of it, or is asked."""
         inside, names = self.inside(), names_asked_for(self._asker)
+        if self._is_in_anothers(txn):
+            return True
         if not (inside or names):
             return False
         with self._local as protocol:
@@ -59,6 +63,14 @@ class Callers:
             if txn.group in asked and protocol.by_id[txn.group].role == "choice":
                 return True  # it ends when it is chosen, or not
             return any(caller is txn for number in (inside, *asked) for caller in callers(protocol.by_id, number))
+
+    def _is_in_anothers(self, txn: Txn) -> bool:
+        """Whether the caller runs in a call of a transaction that another settlement of this process works on."""
+        inside = inside_of(current_call())
+        if inside is None or inside.over or not inside.attempt.worker:
+            return False
+        theirs = inside.attempt.prefix, inside.attempt.name, inside.attempt.worker
+        return theirs == (self._prefix, txn.name, txn.owner)
 
     def time_for(self, txn: Txn, seconds: float) -> float:
         """Return for how long the caller may wait for the end of a transaction: within it, not at all."""

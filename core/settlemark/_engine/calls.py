@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
-from typing import Protocol as Port
 
 from settlemark._acts.effect import Effect
 from settlemark._acts.failure import Skipped
-from settlemark._acts.gate import is_asked
 from settlemark._acts.perform import Program, in_doubt
 from settlemark._acts.requests import Act
 from settlemark._attempt.anew import place_again
@@ -19,7 +17,7 @@ from settlemark._attempt.turn import Seat
 from settlemark._edges.errors import Refused, StateError
 from settlemark._edges.text import KEY, identity
 from settlemark._engine.act import Acting
-from settlemark._engine.admission import Admission, checked
+from settlemark._engine.admission import Admission, AskedSince, Gatekeeper, checked
 from settlemark._engine.doubt import effect_of_key
 from settlemark._engine.kernel import Kernel
 from settlemark._engine.undo.abort import Undoing
@@ -37,21 +35,6 @@ from settlemark.ledger._contract import Book, RecordedEffect
 TURN_SECONDS = 600.0
 _KEY = "the key of a call, made of its transaction's name and the call's id,"
 _PUT_ASIDE = (Outcome.SUSPENDED, Outcome.QUEUED)
-
-
-class Gatekeeper(Port):
-    """Who asks a person before a gated call acts."""
-
-    def gate(
-        self,
-        attempt: Attempt,
-        txn: Txn,
-        effect: Effect,
-        earlier: Effect | None,
-        let_through: tuple[type[BaseException], ...],
-    ) -> Program[Effect | None]:
-        """Return the recorded effect that may act now, or None: it is not on record, and needs nobody's yes."""
-        ...
 
 
 class Calls:
@@ -167,6 +150,7 @@ class Calls:
             effect.payload = json_text.encode(effect.arguments)
             effect.key = identity(attempt.key(effect.path, effect.call_id), _KEY, KEY, tool=effect.declaration.tool)
             if attempt.replay is not None or attempt.stays:
+                yield from self._kernel.judging.refuse_again(attempt, effect)
                 recorded = recall(attempt, effect) or stayed(attempt, effect)
                 if recorded is not None:
                     return self._replayed(effect, recorded)
@@ -191,13 +175,13 @@ class Calls:
             yield from self._refuse_orphan(attempt, earlier)
         elif effect.declaration.check is not None:
             yield from checked(attempt, effect)
-        if effect.declaration.approve is not None or (earlier is not None and is_asked(earlier)):
-            earlier = yield from self._approved(attempt, txn, effect, earlier, seat, let_through)
-        if earlier is not None and earlier.held:
-            if earlier.outcome is Outcome.SUSPENDED:  # it asked as it was to leave: it leaves when this settles
-                yield from self._hold_again(attempt, txn, earlier)
-            return self._held_or_stopped(attempt, earlier, seat)
-        return (yield from self._go_on(attempt, txn, earlier or effect, seat, let_through))
+        while True:
+            try:
+                if (yield from self._admission.asks(attempt, effect, earlier)) or (seat is not None and seat.gated):
+                    earlier = yield from self._approved(attempt, txn, effect, earlier, seat, let_through)
+                return (yield from self._go_on(attempt, txn, earlier or effect, seat, let_through))
+            except AskedSince as since:
+                effect, earlier = since.again(attempt, effect)
 
     def _approved(
         self,
@@ -208,7 +192,7 @@ class Calls:
         seat: Seat | None,
         let_through: tuple[type[BaseException], ...],
     ) -> Program[Effect | None]:
-        """Return what may act of a call that a person is asked about, when its turn has come."""
+        """Ask a person about a call in its turn; return the effect on record that acts in its place, or None."""
         effect.held = effect.held or attempt.must_hold(effect)
         earlier = yield from self._gates.gate(attempt, txn, effect, earlier, let_through)
         if seat is not None and seat.asks_in is not None and not (earlier or effect).held:
@@ -225,6 +209,8 @@ class Calls:
         if planned.outcome not in _PUT_ASIDE or txn.guards.tools != "checked":
             return
         before, now = planned.declaration, effect.declaration
+        if before.tool != now.tool and before.tool not in now.aliases:
+            return  # nobody has changed it: another call has come in its place, and is told so
         known = bool(before.templates)  # else nothing but its version is on record
         if now.speaks_for(before.version) and not (known and now.signature != before.signature):
             return
@@ -274,6 +260,10 @@ class Calls:
     ) -> Program[Any]:
         """Hold an effect that is to be held, or have it act, unless it is known by now what came of it."""
         if effect.path in attempt.effects:
+            if effect.held:
+                if effect.outcome is Outcome.SUSPENDED:  # it asked as it was to leave: it leaves when this settles
+                    yield from self._hold_again(attempt, txn, effect)
+                return self._held_or_stopped(attempt, effect, seat)
             if effect.outcome is Outcome.CONFIRMED:
                 attempt.expected.keep(effect.path)  # with all that it called within
                 return effect.result
@@ -367,7 +357,7 @@ class Calls:
                 if effect.outcome is not Outcome.QUEUED or attempt.live.state is not State.OPEN:
                     continue
                 if effect in attempt.entering:
-                    continue  # whoever queues it sees the failure when that is done
+                    continue  # the call that queues it sees the failure when that is done
                 effect.outcome, effect.tag = Outcome.DROPPED, Tag.CLEAN
                 for call in effect.calls:
                     protocol.drop_call(call)

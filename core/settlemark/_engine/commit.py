@@ -6,11 +6,15 @@ from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from functools import partial
 from typing import Literal
+from typing import Protocol as Port
 
 from settlemark._acts.effect import Effect
+from settlemark._acts.judged import Judged
 from settlemark._acts.perform import NOBODY_KNOWS, Program
 from settlemark._attempt.attempt import Attempt, Hook
 from settlemark._edges.errors import (
+    Denied,
+    Halted,
     InDoubt,
     LedgerError,
     PartialCommit,
@@ -31,10 +35,28 @@ from settlemark._engine.wait import Deadline
 from settlemark._model import json_text
 from settlemark._model.disposition import Disposition
 from settlemark._model.effect_class import Outcome
-from settlemark._protocol.holdings import DETACHED, PLANNED, Blocked, Ticket, Txn
+from settlemark._owing.debts import fulfil, refuse_ended
+from settlemark._policy.service import Asked
+from settlemark._protocol.holdings import DETACHED, PLANNED, Blocked, Halt, Ticket, Txn
 from settlemark._protocol.protocol import Protocol
+from settlemark._protocol.refusals import halted
 from settlemark._protocol.states import Reason, State, Tag
+from settlemark._report.stuck import MENDS
 from settlemark.ledger._contract import Book, Change
+
+First = Literal["later", "judge"]
+
+
+class Regatekeeper(Port):
+    """Who asks a person anew about a held effect before its transaction is sealed."""
+
+    def ask_again(self, attempt: Attempt, txn: Txn, effect: Effect) -> Program[None]:
+        """Return when a person has said yes, with the arguments as they are or with others.
+
+        Raises:
+            Rejected: the person said no. Stale: what was read has changed. UsageError: the answer cannot be read.
+        """
+        ...
 
 
 @contextmanager
@@ -58,6 +80,7 @@ class Settling:
         undoing: Undoing,
         orphans: Orphans,
         releases: Releases,
+        gates: Regatekeeper,
     ) -> None:
         self._kernel = kernel
         self._freshness = freshness
@@ -65,6 +88,7 @@ class Settling:
         self._undoing = undoing
         self._orphans = orphans
         self._releases = releases
+        self._gates = gates
 
     def commit(self, attempt: Attempt, *, sealed: bool = False) -> Program[None]:
         """Seal, unless it is `sealed`, wait until it may, decide, and let the held effects leave, in their order.
@@ -151,16 +175,22 @@ class Settling:
         deadline = Deadline(attempt.wait)
         examined = unseen = False
 
-        def decide(protocol: Protocol, book: Book) -> tuple[Blocked, Ticket] | Literal["later"] | None:
-            if not sealed and txn.state is State.OPEN and attempt.in_flight():
-                return "later"  # a call slipped in between
+        def decide(protocol: Protocol, book: Book) -> tuple[Blocked, Ticket] | First | Halted | None:
+            halt = protocol.halted(txn)
+            if halt is not None and txn.state in (State.OPEN, State.SEALED):
+                return self._stopped(attempt, txn, protocol, halt)
+            first = self._comes_first(attempt, txn, sealed=sealed)
+            if first is not None:
+                return first
             if not sealed:
                 protocol.seal(txn, hooked=unseen)
                 self.note_sealed(attempt, book)
             if unseen and not examined:
                 protocol.refuse_stale(txn)
+                self.refuse_unwanted(attempt, txn, protocol, book)
                 blocked = protocol.waits_for(txn)
             else:
+                self.refuse_unwanted(attempt, txn, protocol, book)
                 if attempt.splinters:
                     blocked = self._splitting.decide_split(attempt, txn, protocol, book)
                 else:
@@ -175,8 +205,12 @@ class Settling:
             unseen = bool(self._to_ask(attempt) or self._freshness.live_reads(attempt))
             durable = attempt.written and (examined or not unseen)
             found = yield from self._kernel.step(decide, durable=durable, wait=attempt.wait)
-            if found == "later":
+            if isinstance(found, str):
+                yield from self.look_again(attempt, sealed=txn.state is not State.OPEN)
                 continue
+            if isinstance(found, Halted):
+                attempt.handed_over = found.parked  # last: another program may go on with it from here on
+                raise found
             sealed = True
             if found is None:
                 if examined or not unseen:
@@ -185,7 +219,7 @@ class Settling:
                 examined = True
                 continue
             blocked, ticket = found
-            # Whoever it waits for may change what the hooks saw: they look again afterwards.
+            # The transaction it waits for may change what the hooks saw: they look again afterwards.
             examined = False
             self._kernel.callers.refuse_wait_within(attempt, blocked)
             try:
@@ -201,14 +235,69 @@ class Settling:
                 with self._kernel.local as protocol:
                     raise protocol.refusal(txn) from None
 
+    def _comes_first(self, attempt: Attempt, txn: Txn, *, sealed: bool) -> First | None:
+        """Return what has to be before it is decided: a call slipped in between, or another policy is in force."""
+        if not sealed and txn.state is State.OPEN and attempt.in_flight():
+            return "later"
+        undecided = txn.state in (State.OPEN, State.SEALED)
+        judging = self._kernel.judging
+        return "judge" if undecided and judging.policy is not None and not judging.stands(attempt) else None
+
+    def judge_again(self, attempt: Attempt, *, sealed: bool = False) -> Program[list[Asked]]:
+        """Have judged what is to leave and was judged by another policy; return what a person is to be asked about.
+
+        Raises:
+            Denied: the policy in force denies some of it; all is undone. UsageError: the policy's function failed.
+        """
+        try:
+            return (yield from self._kernel.judging.judge_again(attempt, sealed=sealed))
+        except Denied as error:
+            yield from self._undoing.abort(attempt, Reason.FAILED, cause=str(error))
+            raise
+
+    def look_again(self, attempt: Attempt, *, sealed: bool) -> Program[None]:
+        """Return when all that is to leave was judged by the policy in force, and a person was asked where that asks.
+
+        Raises:
+            Denied: the policy denies it. Rejected: a person does. Vetoed: nobody can be asked now. All is undone.
+        """
+        for effect, said in (yield from self.judge_again(attempt, sealed=sealed)):
+            if sealed or attempt.approver is None:
+                yield from self.refuse_unasked(attempt, effect, said)
+            yield from self._gates.ask_again(attempt, attempt.live, effect)
+
+    def refuse_unasked(self, attempt: Attempt, effect: Effect, said: Judged) -> Program[None]:
+        """Abort a transaction of which the policy in force asks what nobody can be asked.
+
+        Raises:
+            Vetoed: always.
+        """
+        hook, tool = f"the policy {said.policy}, in force since,", effect.declaration.tool
+        verdict = f"{tool} needs a person's yes by its rule {said.rule!r}, and nobody can be asked"
+        yield from self._undoing.refuse(attempt, Reason.VETOED, hook=hook, verdict=verdict)
+
+    def _stopped(self, attempt: Attempt, txn: Txn, protocol: Protocol, halt: Halt) -> Halted:
+        """Put a halted transaction aside if it is sealed and whole, else have it undone; return what is told."""
+        whole = txn.state is State.SEALED and not attempt.splinters
+        if whole:
+            protocol.put_aside(txn, self._kernel.ledger.worker)
+        return halted(attempt.name, txn.epoch, halt, parked=whole)
+
+    def refuse_unwanted(self, attempt: Attempt, txn: Txn, protocol: Protocol, book: Book) -> None:
+        """Abort a transaction, and raise why, when what it was begun for is over: what was due, or was to be mended."""
+        refuse_ended(attempt, txn, protocol, book, self._kernel.clock())
+        if txn.name.startswith(MENDS):
+            self._kernel.refuse_unwanted(txn, protocol, book)
+
     def record_decision(self, attempt: Attempt, txn: Txn, protocol: Protocol, book: Book) -> None:
         """Write the decision in the step that takes it; with nothing to let leave, it is finished in that step too."""
         unknown = self._unknown(attempt, book)
-        attempt.decided_at = self._kernel.ledger.time()
+        attempt.decided_at = at = self._kernel.ledger.time()
+        fulfilled = fulfil(attempt, protocol, book, at)
         book.on_rollback(partial(setattr, attempt, "decided_at", None))
         if txn.state is State.RELEASING and not self._releases.to_leave(attempt):
             protocol.finish(txn)
-        attempt.put(book, [*unknown, attempt.state_change(self._kernel.clock())])
+        attempt.put(book, [*unknown, *fulfilled, attempt.state_change(self._kernel.clock())])
 
     def note_sealed(self, attempt: Attempt, book: Book) -> None:
         """Note when a transaction is sealed, within the step that does it: what is written next of it says so."""

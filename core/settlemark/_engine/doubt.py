@@ -1,7 +1,7 @@
 """What became of an effect: what the record was told of it meanwhile, else what its counterparty says.
 
 An answer may come by another way than the call's own: a webhook, an operator, another process that asked.
-It is written to the record; whoever is in doubt looks there first, and never writes "unknown" over it.
+It is written to the record; a sender in doubt looks there first, and never writes "unknown" over it.
 """
 
 from __future__ import annotations
@@ -134,12 +134,17 @@ class Probing:
 
 
 class Residue:
-    """Tells of what stays of a transaction that nobody wanted."""
+    """Tells of what stays of a transaction that nobody wanted.
+
+    Attributes:
+        on_left: returns what is called when something stays, known weakly.
+    """
 
     def __init__(self, kernel: Kernel, probing: Probing, on_residue: Callable[[str], None] | None = None) -> None:
         self._kernel = kernel
         self._probing = probing
         self.on_residue = on_residue
+        self.on_left: Callable[[], Callable[[], None] | None] = lambda: None
 
     def tell(self, attempt: Attempt) -> None:
         """Warn of each effect that stays, tell who listens, and have what is in doubt asked about again."""
@@ -161,12 +166,15 @@ class Residue:
             self._probing.doubt()
 
     def tell_listener(self, name: str) -> None:
-        """Tell who listens that a transaction left something to mend."""
+        """Tell who listens, and who mends, that a transaction left something to mend."""
+        look_again = self.on_left()
+        if look_again is not None:
+            look_again()
         if self.on_residue is None:
             return
         try:
             through(self.on_residue, name)
-        except BaseException as error:  # a listener's own fault must not reach whoever settled
+        except BaseException as error:  # a listener's own fault must not reach the caller that settled
             log_failure(log, f"on_residue failed for {name}", error, transaction=name)
 
 

@@ -12,15 +12,21 @@ from settlemark._acts.effect import Effect
 from settlemark._acts.failure import until_answered
 from settlemark._acts.perform import Program, Retries
 from settlemark._acts.requests import Recorded
+from settlemark._approvals.terms import Approval
 from settlemark._attempt.attempt import Attempt
 from settlemark._attempt.telling import Telling
 from settlemark._edges.errors import LedgerError
 from settlemark._engine.callers import Callers
 from settlemark._engine.wait import Waits
 from settlemark._model import identity
+from settlemark._model.budget import Budget, asks
 from settlemark._model.declaration import Declaration
 from settlemark._model.declare import declared_as
+from settlemark._observe.logs import about
+from settlemark._policy.service import Judging
 from settlemark._protocol.holdings import DETACHED, Txn
+from settlemark._protocol.protocol import Protocol
+from settlemark.ledger._budgets import reserve
 from settlemark.ledger._contract import Book, Change, Ledger, Step
 from settlemark.ledger._local import Local
 
@@ -45,6 +51,9 @@ class Kernel:
         waits: waits for others, and for one's own calls.
         wake_maintenance: called when there is work for the maintenance thread.
         retries: of an undo that no caller waits for.
+        budgets: limits on what effects and charges spend here.
+        judging: has the policy in force here judge calls.
+        refuse_unwanted: aborts a transaction of a plan that is wanted no more, within the step that would decide it.
         warns: whether what stays of a transaction is logged.
     """
 
@@ -68,9 +77,15 @@ class Kernel:
         self.telling = Telling(self, monotonic)
         self.wake_maintenance: Callable[[], None] | None = None
         self.retries = Retries()
+        self.budgets: tuple[Budget, ...] = ()
+        self._counted: set[str] = set()  # units of budgets, and those that were told of
+        self.judging = Judging(self)
+        self.refuse_unwanted: Callable[[Txn, Protocol, Book], None] = lambda _txn, _protocol, _book: None
+        self.on_lapse: Callable[[], Callable[[], None] | None] | None = None  # weak: what is called knows this kernel
+        self.on_asked: Callable[[], Callable[[Approval], None] | None] | None = None  # weak, too
         self.warns = True  # an explorer, which aborts by the thousand, does not want to hear of each
         self.attempts: dict[Txn, Attempt] = {}
-        self.callers = Callers(self, self.local, self.attempts)
+        self.callers = Callers(self, self.prefix, self.local, self.attempts)
         self.waits = Waits(
             ledger,
             self.local,
@@ -135,6 +150,42 @@ class Kernel:
     def flush(self) -> Program[None]:
         """Write everything that was queued before to disk."""
         yield from self.step(lambda _protocol, _book: None, durable=True)
+
+    def reserve(self, book: Book, attempt: Attempt, effect: Effect) -> None:
+        """Reserve what an effect spends, and note what it will owe, or ask, in the step that records its intent.
+
+        Raises:
+            OverBudget: a budget has not so much left; nothing was reserved.
+        """
+        then = effect.declaration.then
+        if then is not None:
+            if then not in self.protocol.tools.owed:
+                self.protocol.owe(then)
+            told = None if self.on_lapse is None else self.on_lapse()
+            if told is not None:
+                told()
+        if effect.gated:
+            asked = None if self.on_asked is None else self.on_asked()
+            if asked is not None:
+                asked(effect.declaration.approval)
+        if effect.spends and self.budgets:
+            if not effect.spends.keys() <= self._counted:
+                self._tell_uncounted(effect)
+            wanted = asks(self.budgets, effect.spends, run=attempt.run, at=self.ledger.time())
+            reserve(book.purse, effect.key, wanted, transaction=attempt.name, instead_of=effect.instead_of)
+
+    def _tell_uncounted(self, effect: Effect) -> None:
+        """Warn, once for each unit, of what no budget counts: most often a unit's name is misspelled."""
+        self._counted.update(budget.name for budget in self.budgets)
+        for unit in sorted(effect.spends.keys() - self._counted):
+            log.warning(
+                "%s spends %s, and no budget of this settlement is of that unit, but of %s: nothing counts it",
+                effect.declaration.tool,
+                unit,
+                ", ".join(sorted({budget.name for budget in self.budgets})),
+                extra=about(tool=effect.declaration.tool),
+            )
+            self._counted.add(unit)
 
     def note(self, attempt: Attempt, changes: list[Change]) -> None:
         """Queue changes to be written soon: a crash may lose them, because recovery asks again."""

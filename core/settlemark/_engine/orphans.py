@@ -37,7 +37,7 @@ class Orphans:
         """Undo what was expected to be decided again (below `base`) and was not; what is held is dropped.
 
         `because` says in words why nobody asks for it, where that is known.
-        That they are taken back is on disk before the first is undone: whoever comes after a crash builds on none.
+        That they are taken back is on disk before the first is undone: a process after a crash builds on none.
 
         Raises:
             Refused: something else was built upon it, so all of the transaction was undone; or it had been.

@@ -13,6 +13,7 @@ from settlemark._acts.perform import Program, in_doubt, perform, refuse_withheld
 from settlemark._attempt.attempt import Attempt
 from settlemark._attempt.part import current_of
 from settlemark._edges.errors import (
+    Halted,
     InDoubt,
     LedgerError,
     PartialCommit,
@@ -29,6 +30,7 @@ from settlemark._model.effect_class import UNKNOWN, Outcome
 from settlemark._observe.logs import about_txn, quote_of
 from settlemark._protocol.holdings import DETACHED, Call, Txn
 from settlemark._protocol.protocol import Protocol
+from settlemark._protocol.refusals import halted
 from settlemark._protocol.states import Reason, State, Tag
 from settlemark.ledger._contract import Book, Change
 
@@ -44,6 +46,18 @@ class _MayBeUnderWay(Exception):
     """
 
     def __init__(self, error: BaseException) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+class _PutAside(Exception):
+    """What is to leave is halted: its transaction stays as it is, and goes on when that is lifted.
+
+    Attributes:
+        error: what the caller is told.
+    """
+
+    def __init__(self, error: Halted) -> None:
         super().__init__(error)
         self.error = error
 
@@ -81,6 +95,9 @@ class Releases:
             # Last: from here on another program may take it up, and this one moves nothing more.
             attempt.handed_over = True
             raise found.error from found.error.__cause__
+        except _PutAside as found:
+            attempt.handed_over = True  # last, as above
+            raise found.error from None
         except BaseException as error:
             if txn.id == DETACHED:
                 yield from self._kernel.waits.until_concluded(attempt, txn)
@@ -117,6 +134,8 @@ class Releases:
                 yield from self._find_out(attempt, effect)
                 yield from self.stop(attempt, txn, "the run was cancelled", Reason.CANCELLED)
                 raise self._stopped_midway(attempt, txn)
+            if self._kernel.protocol.halts:
+                yield from self._stop_if_halted(attempt, txn, effect)
             try:
                 # What has left is on disk before the next leaves: a crash leaves one in doubt, not many.
                 with self._kernel.acting(attempt):
@@ -128,6 +147,24 @@ class Releases:
         yield from self._finish(attempt, txn, held[-1:])
         if txn.id == DETACHED:
             raise self._kernel.protocol.refusal(txn)
+
+    def _stop_if_halted(self, attempt: Attempt, txn: Txn, effect: Effect) -> Program[None]:
+        """Return when an effect may leave; what has left before it is on disk.
+
+        Raises:
+            _PutAside: it is halted, and its transaction is put aside.
+        """
+
+        def look(protocol: Protocol, _book: Book) -> Halted | None:
+            halt = protocol.halted_call(txn.run, effect.scopes)
+            if halt is None or effect.outcome is Outcome.UNKNOWN or txn.state is not State.RELEASING:
+                return None  # whether one has left is found out first
+            protocol.put_aside(txn, self._kernel.ledger.worker)
+            return halted(attempt.name, txn.epoch, halt, parked=True)
+
+        error = yield from self._kernel.step(look, durable=True)
+        if error is not None:
+            raise _PutAside(error)
 
     def _let_one_leave(self, attempt: Attempt, txn: Txn, effect: Effect, *, last: bool) -> Program[None]:
         if not _has_left(attempt):
@@ -308,7 +345,7 @@ class Releases:
             if effect.outcome is Outcome.CONFIRMED or (effect.executed and effect.sender is None):
                 self._kernel.ledger.later(partial(_left, effect.calls))  # else it may be yet to come
             if attempt.live.id == DETACHED or not self._kernel.ledger.is_fresh():
-                # Whoever goes on with it waits for this: it is told before this act is no longer out.
+                # A process that goes on with it waits for this: it is told before this act is no longer out.
                 told = attempt.records.outcome(effect, self._kernel.clock())
                 self._kernel.ledger.later(lambda _protocol, book: attempt.put(book, [told]))
         if not last:

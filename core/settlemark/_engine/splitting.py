@@ -19,9 +19,11 @@ from settlemark._engine.kernel import Kernel
 from settlemark._model.disposition import ELSEWHERE, Disposed, Disposition
 from settlemark._model.effect_class import EffectClass, Outcome
 from settlemark._model.scope import Scope
+from settlemark._policy.judging import record
 from settlemark._protocol.holdings import Blocked, Txn
 from settlemark._protocol.protocol import NOBODY, Protocol
 from settlemark._protocol.states import Reason, State, Tag
+from settlemark.ledger._approvals import move
 from settlemark.ledger._contract import Book, RecordedEffect, RecordedTransaction
 
 
@@ -56,10 +58,18 @@ class Splitting:
 
     @staticmethod
     def splinter_at(attempt: Attempt, gates: list[Effect], behind: list[Effect]) -> Splinter:
-        """Return what a transaction is split into at effects that wait; what is behind them is called again there."""
+        """Return what a transaction is split into at effects that wait; what is behind them is called again there.
+
+        What a person has approved, and has to wait behind them, is no longer asked about there.
+        """
         part = attempt.part(f"{attempt.name}!{'.'.join(map(str, gates[0].path))}")
         moved = [replace(gate, key=part.key(gate.path, gate.call_id), calls=[]) for gate in gates]
+        keys = {gate.key: effect.key for gate, effect in zip(gates, moved, strict=True)}
         for effect in moved:
+            if effect.disposed.link in keys:  # one was approved in the place of the other
+                effect.disposed = effect.disposed._replace(link=keys[effect.disposed.link])
+            if effect.disposition is not Disposition.EDITED:
+                effect.outcome = Outcome.SUSPENDED
             part.records.prepare(effect)
         return Splinter(part, gates, moved, behind)
 
@@ -89,12 +99,19 @@ class Splitting:
         at = self._kernel.clock()
         for splinter in attempt.splinters:
             part = splinter.attempt
+            for effect, copy in zip(splinter.effects, splinter.moved, strict=True) if book.purse else ():
+                book.purse.move(effect.key, copy.key)  # what is reserved for it stays reserved
+            for effect, copy in zip(splinter.effects, splinter.moved, strict=True):
+                move(book, effect.key, copy.key, name=part.name, attempt=part.number, at=self._kernel.ledger.time())
             part.txn, part.written = _begun(protocol, part, reads, txn, splinter), False
             attempt.put(book, [attempt.records.outcome(_gone(effect, part.name), at) for effect in splinter.effects])
             behind = [_gone(effect, part.name, Disposition.BEHIND) for effect in splinter.behind]
             attempt.put(book, [attempt.records.outcome(effect, at) for effect in behind])
             for effect in splinter.moved:
-                part.put(book, part.intent(effect, owner=NOBODY, at=at, sent=self._kernel.ledger.time()))
+                sent = self._kernel.ledger.time()
+                if effect.judged is not None:  # under its new key, it is as it was judged
+                    record(book, part, effect, effect.judged, sent)
+                part.put(book, part.intent(effect, owner=NOBODY, at=at, sent=sent))
                 part.written = True
 
     def adopt_splinters(self, attempt: Attempt) -> None:
@@ -107,6 +124,7 @@ class Splitting:
                 for effect, moved in zip(splinter.effects, splinter.moved, strict=True):
                     attempt.effects[effect.path] = _gone(effect, part.name)
                     effect.key, effect.path, effect.position = moved.key, moved.path, moved.position
+                    effect.outcome, effect.disposed = moved.outcome, moved.disposed
                     effect.packed, effect.fingerprint, effect.at, effect.calls = (
                         moved.packed,
                         moved.fingerprint,
@@ -149,7 +167,7 @@ def _begun(protocol: Protocol, part: Attempt, reads: list[Scope], whole: Txn, sp
     """Begin what is split off, with the guards and the planned tools of the whole."""
     known = {effect.declaration.tool for effect in splinter.moved} & whole.tools.keys()
     tools = [(tool, *whole.tools[tool]) for tool in sorted(known)]
-    return protocol.split(part.name, part.run, reads, whole.guards, tools, hooked=bool(part.hooks))
+    return protocol.split(part.name, part.run, reads, whole.guards, tools, hooked=bool(part.hooks), agents=whole.agents)
 
 
 def _gone(effect: Effect, name: str, how: Disposition = Disposition.SPLIT_OFF) -> Effect:

@@ -203,7 +203,7 @@ class Waits:
 
     def until_finished(self, attempt: Attempt, txn: Txn) -> Program[None]:
         deadline = self._monotonic() + self._callers.time_for(txn, attempt.wait)
-        while not (txn.finished or attempt.handed_over):
+        while not (txn.finished or attempt.handed_over or (attempt.suspended and txn.state is State.OPEN)):
             with self._local as protocol:
                 ticket = protocol.watch(txn)
             seconds, final = deadline - self._monotonic(), not txn.running

@@ -9,48 +9,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, Literal
+from functools import partial
+from typing import Any
 
 from settlemark._acts.effect import Effect
 from settlemark._acts.perform import Program
+from settlemark._approvals.answers import Count
 from settlemark._attempt.attempt import Attempt
-from settlemark._edges.errors import DeclarationError, Refused, UsageError
+from settlemark._edges.errors import DeclarationError, Refused, Stale, UsageError
 from settlemark._edges.text import prose
 from settlemark._engine.kernel import Kernel, log
+from settlemark._lifecycle.asked.answered import Answer, Answered
+from settlemark._lifecycle.asked.counting import Voice, counted, refuse_late, refuse_unfit, refuse_unfit_by_link
 from settlemark._lifecycle.parking import Parking, Unfit
 from settlemark._lifecycle.resolution import Resolution
 from settlemark._model import json_text
 from settlemark._model.disposition import Disposition
 from settlemark._observe.events import Recovered
 from settlemark._observe.logs import about
+from settlemark._protocol.holdings import Txn
 from settlemark._protocol.protocol import Protocol
 from settlemark._protocol.states import FINISHED, State, Tag
-from settlemark._report.questions import Question, is_parked, questions
-from settlemark._report.sentences import said_values
+from settlemark._report.questions import Question, asked, is_parked, questions
+from settlemark.ledger._approvals import put_again
 from settlemark.ledger._contract import Book, RecordedEffect, RecordedTransaction, Said
-
-Answer = Literal["approve", "edit", "reject"]
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """What an answer has brought about.
-
-    Attributes:
-        keys: the calls it answers.
-        decision: `approve`, `edit` or `reject`.
-        news: the answer was not on record before.
-        settled: the transaction has settled, or was undone; otherwise its waiting process continues with it.
-        waits: what still keeps it from settling here; "" when nothing does.
-    """
-
-    keys: tuple[str, ...]
-    decision: str
-    news: bool
-    settled: bool
-    waits: str = ""
-
+from settlemark.ledger._links import Link, use_link
 
 Remake = Callable[[str, Effect, Mapping[str, Any]], Effect]
 
@@ -63,9 +46,8 @@ class Answers:
         patience: how long an approved transaction may wait for others (seconds).
     """
 
-    remake: Remake
-
     def __init__(self, kernel: Kernel, resolution: Resolution, parking: Parking) -> None:
+        self.remake: Remake = lambda _run, effect, _arguments: effect
         self._kernel = kernel
         self._resolution = resolution
         self._parking = parking
@@ -73,18 +55,29 @@ class Answers:
 
     def asked(self) -> list[Question]:
         """Return what waits for a person's yes, oldest first. Blocks."""
-        return self._kernel.ledger.now(questions)
+        return self._kernel.ledger.now(asked)
 
     def say(
-        self, which: str, decision: Answer, *, arguments: Mapping[str, Any] | None, because: str | None, by: str
+        self,
+        which: str,
+        decision: Answer,
+        *,
+        arguments: Mapping[str, Any] | None,
+        because: str | None,
+        by: str,
+        roles: tuple[str, ...] = (),
+        seen: str | None = None,
+        asked_in: int | None = None,
     ) -> Program[Answered]:
         """Record an answer, settle what was put aside with it, and return what the answer has brought about.
 
-        `which` is a call's key, or a transaction's name: the answer is then for all of its waiting calls.
+        `which` is a call's key, or a transaction's name: the answer is then for all of its waiting calls. `seen` is the
+        digest of the arguments that the answer is about.
 
         Raises:
             UsageError: nothing waits under it, it was answered otherwise, or the answer cannot be stored. Nothing was
-                recorded.
+                recorded. Or it does not count: nothing but that was recorded.
+            Stale: something that the call stands on has changed; nothing but that was recorded.
         """
         answer: dict[str, Any] = {"decision": decision}
         if arguments is not None:
@@ -92,18 +85,19 @@ class Answers:
         if because is not None:
             answer["because"] = prose(because)
         text = json_text.encode(answer)
+        voice = Voice(decision, by, roles, because, arguments, seen, asked_in)
 
-        def record(protocol: Protocol, book: Book) -> tuple[list[Question], bool, bool]:
+        def record(protocol: Protocol, book: Book) -> tuple[list[Question], bool, bool, list[Count]]:
             waiting = questions(protocol, book)
             mine = [one for one in waiting if one.key == which] or [one for one in waiting if one.transaction == which]
             if not mine:
-                return [], False, self._said_before(book, which, decision)
+                return [], False, self._said_before(book, which, decision), []
             if arguments is not None and len(mine) > 1:
                 raise UsageError(
                     f"{len(mine)} calls of {which} wait for a person: name the one whose arguments these are by its"
                     f" key, as in {mine[0].key!r}; nothing was recorded"
                 )
-            news: list[Said] = []
+            fresh: list[Question] = []
             for one in mine:
                 if one.answer is not None:
                     _refuse_other(one.key, str(one.answer.get("decision")), one.answered_by, decision)
@@ -111,21 +105,77 @@ class Answers:
                         _refuse_other(one.key, "edit, with other arguments,", one.answered_by, decision)
                     continue
                 self._refuse_unrecordable(one, arguments)
-                news.append(Said(one.key, text, prose(by, 255), self._kernel.clock(), dealt=False, tool=one.tool))
-            book.write([*news])
-            return mine, bool(news), False
+                fresh.append(one)
+            counts = counted(self._kernel, protocol, book, fresh, voice)
+            for one, found in zip(fresh, counts, strict=True):
+                if found.decided:
+                    told = (one.key, text, prose(by, 255), self._kernel.clock())
+                    book.write([Said(*told, dealt=False, tool=one.tool, verdict=decision)])
+            return mine, any(found.news for found in counts), False, counts
 
         mine: list[Question]
-        mine, news, over = yield from self._kernel.step(record, durable=True)
+        counts: list[Count]
+        yield from refuse_unfit(self._kernel, which, arguments, self.remake)
+        try:
+            mine, news, over, counts = yield from self._kernel.step(record, durable=True)
+        except Stale:
+            yield from self._parking.end_stale()
+            raise
+        yield from self._refuse_late([one for one, found in zip(mine, counts, strict=False) if found.late])
+        more = max((found.more for found in counts), default=0)
         keys = tuple(one.key for one in mine) or (which,)
         if not mine:
             return Answered(keys, decision, news=False, settled=over)
-        if not mine[0].parked:
-            return Answered(keys, decision, news, settled=False)
+        if not mine[0].parked or more:
+            return Answered(keys, decision, news, settled=False, more=more)
         settled, waits = yield from self._take_said(mine[0].transaction)
         if settled and not (yield from self._is_over(mine[0].transaction)):
             settled, waits = False, "another program has begun to settle it, and has not finished yet"
         return Answered(keys, decision, news, settled, waits)
+
+    def overdue(self, key: str) -> Program[bool]:
+        """Have a question answered with no if nobody has answered it in time; return whether that is so now."""
+        late: Question | None = yield from self._kernel.step(partial(refuse_late, self._kernel, key), durable=True)
+        if late is not None:
+            yield from self._settle_late([late])
+        return late is not None
+
+    def redeem(
+        self, token: str, decision: Answer, *, arguments: Mapping[str, Any] | None, because: str | None
+    ) -> Program[Answered]:
+        """Answer with a one-time link, as `say`.
+
+        Raises:
+            UsageError: the link is none, of an earlier round, or used for another answer; else as `say`.
+        """
+
+        def use(_protocol: Protocol, book: Book) -> Link:
+            return use_link(book, token, decision, self._kernel.ledger.time())
+
+        yield from refuse_unfit_by_link(self._kernel, token, arguments, self.remake)
+        link: Link = yield from self._kernel.step(use, durable=True)
+        said = self.say(
+            link.key, decision, arguments=arguments, because=because, by=link.by, roles=link.roles, seen=link.seen,
+            asked_in=link.round,
+        )  # fmt: skip # all that the link says
+        return (yield from said)
+
+    def _refuse_late(self, late: list[Question]) -> Program[None]:
+        """Return when answers came in time.
+
+        Raises:
+            UsageError: they did not, and what they are about has a no.
+        """
+        if late:
+            yield from self._settle_late(late)
+            key = late[0].key
+            raise UsageError(f"{key} was not answered in time, which is a no: this answer changes nothing", key=key)
+
+    def _settle_late(self, late: list[Question]) -> Program[None]:
+        """Settle what was put aside and has a no now, as far as that is possible here."""
+        for name in dict.fromkeys(one.transaction for one in late if one.parked):
+            with suppress(Refused, Unfit):
+                yield from self._take_said(name)
 
     def _is_over(self, name: str) -> Program[bool]:
         """Return whether an answered transaction has ended, waiting for another thread of this process if need be."""
@@ -161,6 +211,8 @@ class Answers:
         if attempt.again:
             with suppress(Unfit):
                 yield from self._take_said(attempt.name)
+            # Another thread may have heard the answer first, and be carrying it out.
+            yield from self._kernel.waits.until_finished(attempt, attempt.live)
             if attempt.live.state in (State.ABORTING, State.ABORTED):
                 with self._kernel.local as protocol:
                     raise protocol.refusal(attempt.live)
@@ -170,8 +222,8 @@ class Answers:
         with self._kernel.local as protocol:
             if not any(is_parked(txn) for txn in protocol.live.values()):
                 return
-        asked: list[Question] = yield from self._kernel.step(questions)
-        for name in dict.fromkeys(one.transaction for one in asked if one.parked and one.answer is not None):
+        waiting: list[Question] = yield from self._kernel.step(questions)
+        for name in dict.fromkeys(one.transaction for one in waiting if one.parked and one.answer is not None):
             try:
                 yield from self._take_said(name)
             except (Refused, Unfit) as error:
@@ -182,8 +234,8 @@ class Answers:
 
         Raises: as `answer`.
         """
-        asked: list[Question] = yield from self._kernel.step(questions)
-        mine = [one for one in asked if one.parked and one.transaction == name]
+        waiting: list[Question] = yield from self._kernel.step(questions)
+        mine = [one for one in waiting if one.parked and one.transaction == name]
         if not mine:
             return True, ""  # another program was first
         said = [(one.key, dict(one.answer)) for one in mine if one.answer is not None]
@@ -194,8 +246,9 @@ class Answers:
         edits = {key: answer["arguments"] for key, answer in said if answer.get("arguments") is not None}
         with self._kernel.local as protocol:
             txn = protocol.named.get(name)
-            if no is None and txn is not None and self._parking.lacks_hooks(txn, edited=bool(edits)):
-                return False, "its before_commit= hooks are not known in this process: enter its name with them"
+            waits = "" if txn is None else self._keeps_waiting(protocol, txn, yes=no is None, edited=bool(edits))
+        if waits:
+            return False, waits
         try:
             yield from self._parking.answer(
                 name,
@@ -206,6 +259,7 @@ class Answers:
                 remake=lambda effect, arguments: self.remake(name.split("/", 1)[0], effect, arguments),
                 wait=self.patience,
                 retries=self._kernel.retries,
+                signed=True,
             )
         except DeclarationError as error:
             return False, f"{error.tool} is not declared in this process"
@@ -218,6 +272,15 @@ class Answers:
                 raise
         return True, ""
 
+    def _keeps_waiting(self, protocol: Protocol, txn: Txn, *, yes: bool, edited: bool) -> str:
+        """Return what keeps an answered transaction from settling in this process; "" when nothing does."""
+        halt = protocol.halted(txn)
+        if halt is not None:
+            return f"{halt.what} is halted by {halt.by}: it settles once that is lifted"
+        if yes and self._parking.lacks_hooks(txn, edited=edited):
+            return "its before_commit= hooks are not known in this process: enter its name with them"
+        return ""
+
     def _take_back_said(self, name: str, unfit: Unfit) -> Program[None]:
         """Take an answer back whose arguments do not fit its call."""
 
@@ -225,6 +288,7 @@ class Answers:
             still = [one for one in questions(protocol, book) if one.key == unfit.key and one.parked]
             for one in still:
                 book.write([Said(one.key, "{}", "settlemark", self._kernel.clock(), dealt=False, tool=one.tool)])
+                put_again(book, one.key, self._kernel.ledger.time())
             return next((one for one in still if one.answer is not None), None)
 
         found: Question | None = yield from self._kernel.step(take_back, durable=True)
@@ -283,9 +347,8 @@ def _tell_end(report: Recovered, name: str, recorded: RecordedTransaction | None
 
 def _answered(effect: RecordedEffect) -> str | None:
     """Return the answer recorded with an effect that was taken up, or None."""
-    said = said_values(effect).get("decision")
-    if said is not None:
-        return str(said)
+    if effect.verdict in _ANSWERS.values():
+        return effect.verdict
     return None if effect.disposition is None else _ANSWERS.get(effect.disposition)
 
 
@@ -313,4 +376,4 @@ def _refuse_other(key: str, before: str, by: str | None, now: str) -> None:
     )
 
 
-__all__ = ["Answered", "Answers"]
+__all__ = ["Answers"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging
+import secrets
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -10,22 +10,34 @@ from settlemark._acts.effect import Effect
 from settlemark._acts.first_answer import either
 from settlemark._acts.gate import Approval, Approver, Gate, approval_of, is_asked, would
 from settlemark._acts.perform import Program
+from settlemark._approvals.answers import ApprovalState, Count, Vote
 from settlemark._attempt.attempt import Attempt
 from settlemark._attempt.recall import resume
 from settlemark._edges.errors import UsageError
-from settlemark._engine.admission import Admission, checked_as_given, give_back, returned
+from settlemark._engine.admission import (
+    Admission,
+    checked_as_given,
+    give_back,
+    judged_as_given,
+    question_of,
+    returned,
+)
 from settlemark._engine.doubt import effect_of_key
 from settlemark._engine.kernel import Kernel, log
 from settlemark._engine.undo.abort import Undoing
+from settlemark._lifecycle.asked.counting import no_in_time
+from settlemark._lifecycle.asked.hearing import one_of_several, warn_late_answer
 from settlemark._model import json_text
 from settlemark._model.disposition import NOTHING, Disposed, Disposition
 from settlemark._model.effect_class import Outcome
 from settlemark._model.identity import key_of
 from settlemark._observe.logs import Quote, about
+from settlemark._policy.judging import has_judged
 from settlemark._protocol.holdings import Mode, Txn
 from settlemark._protocol.protocol import Protocol
 from settlemark._protocol.states import State, Tag
 from settlemark._report.questions import AnswerOnRecord, answer_on_record, no_on_record
+from settlemark.ledger._approvals import close, count_in, digest_of, weighed
 from settlemark.ledger._contract import Book
 
 ASKED, APPROVED = Disposed(Disposition.ASKED), Disposed(Disposition.APPROVED)
@@ -45,6 +57,7 @@ class Asking:
         self._kernel = kernel
         self._undoing = undoing
         self._admission = admission
+        self._salt = secrets.token_hex()  # never recorded
 
     def put(self, attempt: Attempt, txn: Txn, effect: Effect, disposed: Disposed) -> Program[None]:
         """Record that an effect waits for an answer, and why; its scopes are held meanwhile."""
@@ -69,19 +82,23 @@ class Asking:
         Raises:
             UsageError: no answer could be read.
         """
-        gate = _gate_of(attempt, effect)
-        for tries in range(TRIES if effect.ask is not None else _TRIES_OF_APPROVER, 0, -1):
+        gate, heard = _gate_of(attempt, effect), set[str | None]()
+        tries = TRIES if effect.ask is not None else _TRIES_OF_APPROVER
+        while True:
             try:
-                asking = ask if effect.ask is not None else self._listening(ask, effect.key)
+                asking = ask if effect.ask is not None else self._listening(ask, effect)
                 answer = yield self._kernel.callers.asking(attempt.name, asking, gate)
                 said = yield from self.said(effect.key)
                 approval = approval_of(answer if said is None else said.answer)
-                likeness = yield from with_other_arguments(attempt, effect, approval.arguments)
-                if said is None and likeness is None:
-                    said = yield from self._take_answer(attempt, effect, approval)
+                likeness = yield from self._with_others(attempt, effect, approval)
+                if said is None:
+                    said, more = yield from self._take_answer(attempt, effect, approval, likeness)
+                    if more:
+                        gate.error = one_of_several(effect, approval, more, heard)
+                        continue
                     if said is not None:  # an answer from elsewhere was first, and its author was told so
                         approval = approval_of(said.answer)
-                        likeness = yield from with_other_arguments(attempt, effect, approval.arguments)
+                        likeness = yield from self._with_others(attempt, effect, approval)
                 if said is not None and answer != said.answer:
                     warn_late_answer(effect, said, approval_of(answer))
             except GeneratorExit:
@@ -91,7 +108,8 @@ class Asking:
                 yield from self._record_outcome(attempt, effect)
                 raise
             except UsageError as error:
-                if tries == 1:
+                tries -= 1
+                if tries == 0:
                     yield from self.withdraw(attempt, effect, NOTHING)
                     raise
                 gate.error = str(error)
@@ -100,7 +118,30 @@ class Asking:
                 raise
             else:
                 return approval, likeness, said
-        raise AssertionError
+
+    def _with_others(self, attempt: Attempt, effect: Effect, approval: Approval) -> Program[Effect | None]:
+        likeness = yield from with_other_arguments(attempt, effect, approval.arguments)
+        if likeness is not None:
+            yield from judged_as_given(self._kernel, attempt, likeness)
+            yield from self._asked_by_the_same(attempt, effect, likeness)
+        return likeness
+
+    def _asked_by_the_same(self, attempt: Attempt, effect: Effect, likeness: Effect) -> Program[None]:
+        """Return when other arguments were given to the question of the policy that would ask about them.
+
+        Raises:
+            UsageError: that has come into force since: it asks anew. Denied: it denies the call as it is.
+        """
+        policy, said = self._kernel.judging.policy, likeness.judged
+        if policy is None or said is None or said.verdict != "ask" or has_judged(policy, effect.judged):
+            return
+        yield from self._kernel.judging.judge(attempt, effect)
+        tool = effect.declaration.tool
+        raise UsageError(
+            f"the policy {said.policy} has come into force since {tool} was asked about, and asks by its rule"
+            f" {said.rule!r}: nothing was run; answer once more",
+            tool=tool,
+        )
 
     def said(self, key: str) -> Program[AnswerOnRecord | None]:
         """Return the answer that was recorded elsewhere for an effect, or None."""
@@ -144,27 +185,63 @@ class Asking:
                 extra=about(transaction=attempt.name, tool=effect.declaration.tool),
             )
 
-    def _take_answer(self, attempt: Attempt, effect: Effect, approval: Approval) -> Program[AnswerOnRecord | None]:
+    def _take_answer(
+        self, attempt: Attempt, effect: Effect, approval: Approval, likeness: Effect | None
+    ) -> Program[tuple[AnswerOnRecord | None, int]]:
         """Record an answer if it is the first, checked in the same step; else return the earlier one.
 
-        Later answers from elsewhere are refused with this one.
+        Later answers from elsewhere are refused with this one. Where several have to say yes, return how many more.
+        An answer with other arguments decides when its call is withdrawn.
+
+        Raises:
+            UsageError: it comes from somebody who may not answer.
         """
-        before, effect.disposed = effect.disposed, APPROVED if approval.decision == "approve" else rejected(approval)
+        before, effect.disposed = effect.disposed, rejected(approval) if approval.decision == "reject" else APPROVED
         told = attempt.records.outcome(effect, self._kernel.clock())
         effect.disposed = before
+        decision = "edit" if likeness is not None else "approve" if approval.decision == "edit" else approval.decision
+        given = "" if likeness is None else self._digest_given(attempt, likeness)
 
-        def take(_protocol: Protocol, book: Book) -> AnswerOnRecord | None:
-            said = answer_on_record(effect_of_key(book, effect.key))
-            if said is None:
+        def take(_protocol: Protocol, book: Book) -> tuple[AnswerOnRecord | None, Count]:
+            said, at = answer_on_record(effect_of_key(book, effect.key)), self._kernel.ledger.time()
+            if said is not None:
+                return said, Count()
+            draft = question_of(attempt, effect, at)
+            digest = given or json_text.decode(draft.body)["digest"]
+            vote = Vote(approval.by, approval.roles, decision, digest, at, approval.because)
+            found = weighed(book, draft, vote)
+            count_in(book, draft, vote, found, closes=likeness is None)
+            if found.late:
+                no = no_in_time(effect.key, effect.declaration.tool, self._kernel.clock())
+                book.write([no])
+                return AnswerOnRecord(json_text.decode(no.text), no.by), found
+            if found.decided and likeness is None:
                 attempt.put(book, [told])
-            return said
+            return None, found
 
-        return (yield from self._kernel.step(take, durable=True))
+        said: AnswerOnRecord | None
+        found: Count
+        said, found = yield from self._kernel.step(take, durable=True)
+        if found.refused:
+            raise UsageError(
+                f"{effect.key} was not answered: {found.refused}; nothing was run", key=effect.key, by=approval.by
+            )
+        return said, found.more
 
-    def _listening(self, ask: Approver, key: str) -> Approver:
+    def _digest_given(self, attempt: Attempt, likeness: Effect) -> str:
+        """Return the digest of arguments that were given in place of a call's own, which tells nothing of a secret.
+
+        Where some of them are never recorded, only this process can tell whether somebody else has given the same.
+        """
+        shown = attempt.payloads.redact(likeness.payload, tool=likeness.declaration.tool)
+        given = likeness.shown()
+        return digest_of(given if shown == likeness.payload else [self._salt, given])
+
+    def _listening(self, ask: Approver, effect: Effect) -> Approver:
         """Return an approver that asks `ask` and at the same time listens for an answer from elsewhere."""
-        if self._kernel.ledger.immediate:
+        if self._kernel.ledger.immediate and effect.declaration.approval.within is None:
             return ask  # no other process can answer
+        key = effect.key
 
         def heard() -> Mapping[str, Any] | None:
             said = self._kernel.ledger.read(lambda book: answer_on_record(effect_of_key(book, key)))
@@ -200,6 +277,12 @@ class Asking:
             if attempt.live.state is State.OPEN:
                 give_back(protocol, effect)
             attempt.put(book, [told])
+            close(
+                book,
+                effect.key,
+                _ENDS.get(disposed.disposition or Disposition.ASKED, ApprovalState.VOID),
+                self._kernel.ledger.time(),
+            )
             return None
 
         first: AnswerOnRecord | None = yield from self._kernel.step(withdraw, durable=True)
@@ -238,9 +321,10 @@ def with_other_arguments(
         return None
     parts = sum(path[:-1] == effect.path for path in attempt.effects)
     made.call_id, made.rationale, made.held = effect.call_id, effect.rationale, effect.held
+    made.decision = effect.decision
     made.pack, made.unpack, made.controls = effect.pack, effect.unpack, effect.controls
     made.path, made.position = (*effect.path, parts), attempt.placed
-    made.key = attempt.key(made.path, made.call_id)
+    made.key, made.instead_of = attempt.key(made.path, made.call_id), effect.key
     yield from checked_as_given(attempt, made)
     return made
 
@@ -262,23 +346,7 @@ def rejected(approval: Approval) -> Disposed:
     return Disposed(Disposition.REJECTED, approval.because)
 
 
-def warn_late_answer(effect: Effect, said: AnswerOnRecord, late: object) -> None:
-    """Log that an answer came too late, and who gave the first."""
-    first, approval, told = approval_of(said.answer), None, "none"
-    try:
-        approval = late if isinstance(late, Approval) else approval_of(late)
-        told = approval.decision
-    except UsageError as error:
-        told = f"which is none: {error}"
-    log.log(
-        logging.INFO if approval == first else logging.WARNING,
-        "%s was answered already, by %s: %s; the later answer (%s) changes nothing",
-        effect.key,
-        said.by,
-        first.decision,
-        told,
-        extra=about(key=effect.key, tool=effect.declaration.tool),
-    )
+_ENDS = {Disposition.REJECTED: ApprovalState.REJECTED, Disposition.EDITED: ApprovalState.EDITED}
 
 
 def _mode(effect: Effect) -> Mode:
@@ -311,6 +379,5 @@ __all__ = [
     "Control",
     "recorded_likeness",
     "rejected",
-    "warn_late_answer",
     "with_other_arguments",
 ]

@@ -16,18 +16,19 @@ from settlemark._acts.requests import Wait
 from settlemark._attempt.anew import become
 from settlemark._attempt.attempt import Attempt, Hook, OnFailure
 from settlemark._attempt.part import Asked, Part
+from settlemark._attempt.recall import follow
 from settlemark._attempt.turned_away import TurnedAway
 from settlemark._edges.errors import DeclarationError, Forgotten, WaitTimeout
 from settlemark._engine.kernel import Kernel
 from settlemark._lifecycle.ages import Ages
-from settlemark._lifecycle.parking import follow
+from settlemark._lifecycle.fences import act_in, newcomers
 from settlemark._lifecycle.recovery import Recovery
 from settlemark._model.scope import Scope
 from settlemark._observe.events import Recovered
 from settlemark._protocol.holdings import DETACHED, NOBODY, PLANNED, Placing, Ticket, Txn
 from settlemark._protocol.index import Position
 from settlemark._protocol.protocol import Protocol
-from settlemark._protocol.refusals import rewound
+from settlemark._protocol.refusals import halted, rewound
 from settlemark._protocol.states import Reason, State
 from settlemark._protocol.ties import refuse_own_name
 from settlemark._report.verdicts import is_rewound
@@ -49,9 +50,10 @@ class Entrance:
         if inside is not None and outer is not None and outer.state is State.OPEN and not independent:
             part = inside.join(asked)
             inside.attempt.hooks += tuple(hook for hook in options["hooks"] if hook not in inside.attempt.hooks)
-            footprint = list(options["declared"])
-            if footprint:
+            if footprint := list(options["declared"]):
                 yield from self._kernel.step(lambda protocol, _book: protocol.declare(outer, footprint))
+            if options["agents"]:
+                yield from act_in(self._kernel, outer, options["agents"])
             return part
         if outer is None and self._claims_nothing(options):
             attempt = yield from self._begin_with_a_step(options)
@@ -76,6 +78,7 @@ class Entrance:
         max_age: float | None = None,
         comes_back: bool = False,
         whole: bool = False,
+        carries: tuple[str, ...] = (),
         into: Attempt | None = None,
         **placing: Unpack[Placing],
     ) -> Program[Attempt]:
@@ -96,6 +99,7 @@ class Entrance:
             max_age: seconds after which it is undone if still open.
             comes_back: who enters it again makes the same decisions: surviving effects are not repeated.
             whole: who enters it again makes all decisions: surviving effects not asked for again are taken back.
+            carries: rewound names whose work this is again: what stays of them is not repeated.
             into: an attempt that has not begun, and becomes the returned one.
             placing: its place in the order; see `Placing`.
 
@@ -111,23 +115,21 @@ class Entrance:
         # Evaluated here, since another thread may take the step.
         within = into is None and (is_in_body(self._kernel, name) or name in names_asked_for(self._kernel))
 
+        kept: dict[str, Any] = {
+            "hooks": hooks,
+            "on_failure": on_failure,
+            "retries": retries,
+            "ask": ask,
+            "approver": approver,
+        }
+
         def build(txn: Txn | None, number: int) -> Attempt:
-            return Attempt(
-                txn,
-                name,
-                run,
-                number,
-                prefix=self._kernel.prefix,
-                payloads=self._kernel.ledger.payloads,
-                wait=wait,
-                hooks=hooks,
-                on_failure=on_failure,
-                retries=retries,
-                ask=ask,
-                approver=approver,
-            )
+            prefix, payloads = self._kernel.prefix, self._kernel.ledger.payloads
+            return Attempt(txn, name, run, number, prefix=prefix, payloads=payloads, wait=wait, **kept)
 
         def carry(book: Book, attempt: Attempt, recorded: RecordedTransaction | None) -> None:
+            if carries:
+                attempt.carry_on(found for found in book.of_run(run) if found.row.name in carries)
             if comes_back and recorded is not None and (recorded.state is State.ABORTED or recorded.row.attempt > 1):
                 attempt.carry_on(found for found in book.of_run(run) if found.row.name == name)
 
@@ -136,7 +138,8 @@ class Entrance:
             same = protocol.named.get(name)
             if same is not None:
                 refuse_own_name(protocol.by_id, name, placing.get("parent", 0), same, within=within)
-                again = self._enter_again(protocol, book, same, build, here=into is None)
+                new = newcomers(protocol, same, placing.get("agents", ()))
+                again = self._enter_again(protocol, book, same, build, new, here=into is None)
                 if whole and isinstance(again, Attempt):
                     again.expect()
                 return again
@@ -226,12 +229,22 @@ class Entrance:
         return into
 
     def _enter_again(
-        self, protocol: Protocol, book: Book, same: Txn, build: Callable[[Txn | None, int], Attempt], *, here: bool
+        self,
+        protocol: Protocol,
+        book: Book,
+        same: Txn,
+        build: Callable[[Txn | None, int], Attempt],
+        new: Iterable[str],
+        *,
+        here: bool,
     ) -> Attempt | Ticket:
         """Return the attempt under a name in use, if it may be resumed; else a ticket to wait with.
 
-        `here` allows one that was put aside in this process.
+        `new` are agents that act in it from then on. `here` allows one that was put aside in this process.
         """
+        halt = protocol.halted(same)
+        if halt is not None and same.parked:
+            raise halted(same.name, same.epoch, halt, parked=True)
         attempt = self._kernel.attempts.get(same)
         if here and attempt is not None and attempt.suspended and same.owner in (NOBODY, self._kernel.ledger.worker):
             if same.owner == NOBODY:
@@ -239,12 +252,12 @@ class Entrance:
             self._kernel.come_to(book, attempt)
             attempt.since, attempt.age_told = self._kernel.monotonic(), False
             attempt.restart(build(same, same.attempt))
-            protocol.park(same, parked=False)
+            _go_on(protocol, same, new)
             return attempt
         if same.state is State.OPEN and self._recovery.is_unattended(same) and same not in self._recovery.coming():
             attempt = self._recovery.revived(protocol, book, same, build(same, same.attempt))
             attempt.again = 1
-            protocol.park(same, parked=False)
+            _go_on(protocol, same, new)
             return attempt
         return protocol.watch(same)
 
@@ -259,7 +272,13 @@ class Entrance:
     def _claims_nothing(self, options: Mapping[str, Any]) -> bool:
         """Whether nobody else needs to see the begin before the first step, or to end it when due."""
         due = options["max_age"] is not None
-        return not (self._kernel.ledger.immediate or options.get("group") or options["declared"] or due)
+        return not (
+            self._kernel.ledger.immediate
+            or options.get("group")
+            or options["declared"]
+            or due
+            or options.get("carries")
+        )
 
     def _begin_with_a_step(self, options: dict[str, Any]) -> Program[Attempt]:
         """Begin as `begin`, but record a transaction with an unused name together with its first step.
@@ -270,7 +289,7 @@ class Entrance:
         name, run, known = options["name"], options["run"], options["known"]
 
         def look(protocol: Protocol, book: Book) -> tuple[int, Txn] | None:
-            if not (_is_free(protocol, name, run) and (not known or _is_new(book, name))):
+            if not (_is_free(protocol, name, run, options["agents"]) and (not known or _is_new(book, name))):
                 return None
             return book.behind, _planned(options, options["position"] or (protocol.next_epoch, ""))
 
@@ -302,7 +321,7 @@ class Entrance:
         attempt.turned_away = None
         book.on_rollback(partial(_plan_anew, txn, options))
         unseen = options["known"] and book.behind != behind  # another process wrote since
-        if not _is_free(protocol, name, run) or (unseen and not _is_new(book, name)):
+        if not _is_free(protocol, name, run, txn.agents) or (unseen and not _is_new(book, name)):
             self._turn_away(attempt, txn, options)
             txn.id, txn.state, txn.reason, txn.detail = DETACHED, State.ABORTED, Reason.LOST, {"cause": _TAKEN}
             protocol.wake_watchers(txn)
@@ -316,6 +335,7 @@ class Entrance:
             owner=self._kernel.ledger.worker,
             guards=txn.guards,
             queues=txn.queues,
+            agents=txn.agents,
             into=txn,
         )
         since = attempt.since
@@ -338,27 +358,25 @@ class Entrance:
 _TAKEN = "another process began this name at the same time; nothing was run: enter it again"
 
 
-def _is_free(protocol: Protocol, name: str, run: str) -> bool:
-    return name not in protocol.named and run not in protocol.fenced
+def _is_free(protocol: Protocol, name: str, run: str, agents: Iterable[str]) -> bool:
+    free = name not in protocol.named and run not in protocol.fenced
+    return free and protocol.halted_call(run, agents=agents) is None
 
 
 def _is_new(book: Book, name: str) -> bool:
     return book.load(name) is None and book.forgotten(name) is None
 
 
+def _go_on(protocol: Protocol, txn: Txn, new: Iterable[str]) -> None:
+    protocol.park(txn, parked=False)
+    for agent in new:
+        protocol.join(txn, agent)
+
+
 def _planned(options: Mapping[str, Any], position: Position) -> Txn:
     """Return a transaction without a place yet."""
-    return Txn(
-        PLANNED,
-        options["name"],
-        options["run"],
-        1,
-        position,
-        retry=options["retry"],
-        owner=NOBODY,
-        guards=options["guards"],
-        queues=options["queues"],
-    )
+    given = {of: options[of] for of in ("retry", "guards", "queues", "agents")}
+    return Txn(PLANNED, options["name"], options["run"], 1, position, owner=NOBODY, **given)
 
 
 def _plan_anew(txn: Txn, options: Mapping[str, Any]) -> None:

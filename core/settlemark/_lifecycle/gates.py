@@ -6,6 +6,7 @@ resumes it knows which call was asked about with which arguments, and an answer 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 
 from settlemark._acts.effect import Effect
@@ -14,10 +15,11 @@ from settlemark._acts.perform import Program
 from settlemark._attempt.attempt import Attempt
 from settlemark._edges.errors import UsageError
 from settlemark._edges.wording import in_words
-from settlemark._engine.admission import Admission
+from settlemark._engine.admission import Admission, checked
 from settlemark._engine.freshness import Freshness
 from settlemark._engine.kernel import Kernel, log
 from settlemark._engine.undo.abort import Undoing
+from settlemark._lifecycle.asked.hearing import warn_late_answer
 from settlemark._lifecycle.asking import (
     APPROVED,
     ASKED,
@@ -25,7 +27,6 @@ from settlemark._lifecycle.asking import (
     Control,
     recorded_likeness,
     rejected,
-    warn_late_answer,
     with_other_arguments,
 )
 from settlemark._model.declaration import Handler
@@ -76,8 +77,14 @@ class Gates:
             return earlier
         if earlier is None and attempt.number > 1:
             yield from self._asking.log_rejected_before(attempt, effect)
+        effect.gated = True
         if ask is None:
-            self._leave_to_its_end(attempt, effect)
+            try:
+                self._leave_to_its_end(attempt, effect)
+            except UsageError:
+                if earlier is not None and earlier.outcome is Outcome.QUEUED:
+                    yield from self._asking.withdraw(attempt, earlier, NOTHING)  # a caller that goes on has none
+                raise
             if earlier is not None and earlier.outcome is not Outcome.QUEUED:
                 yield from self._asking.queue(attempt, txn, earlier)
             return earlier
@@ -85,6 +92,50 @@ class Gates:
         if not waits:
             yield from self._asking.put(attempt, txn, asking, ASKED)
         return (yield from self._answered(attempt, txn, asking, ask, let_through))
+
+    def refuse_unasked(self, attempt: Attempt, effects: Iterable[Effect], fix: str) -> Program[None]:
+        """Return when none of a turn's calls needs a yes: there is nobody to ask for one.
+
+        What cannot be told yet, because `approve=` or the policy fails on it, is told when the call runs; so is what a
+        scope or a `check=` refuses, for that is no question yet.
+
+        Args:
+            attempt: the turn's transaction.
+            effects: the calls, before any of them runs.
+            fix: what to give so that somebody is asked.
+
+        Raises:
+            UsageError: one does; nothing was run.
+        """
+        for effect in effects:
+            if effect.declaration.kind is EffectClass.READ or effect.path in attempt.effects or not effect.scopes:
+                continue
+            try:
+                said = yield from self._kernel.judging.foretell(attempt, effect)
+                verdict = None if said is None else said.verdict
+                needs = verdict == "ask" or (verdict != "deny" and (yield from self._needs_a_yes(attempt, effect)))
+                if needs:
+                    yield from checked(attempt, effect)
+            except Exception:
+                tool, told = effect.declaration.tool, attempt.about(effect)
+                log.debug("%s may need a yes: it says so when it runs", tool, exc_info=True, extra=told)
+                continue
+            if needs:
+                tool = effect.declaration.tool
+                raise UsageError(
+                    f"{tool} needs a person's yes, and there is nobody to ask: nothing was run of its turn; give {fix}",
+                    tool=tool,
+                )
+
+    def ask_again(self, attempt: Attempt, txn: Txn, effect: Effect) -> Program[None]:
+        """Ask anew about a held effect: another policy has come into force since it was planned.
+
+        Raises:
+            Rejected: a person said no. Stale: what was read has changed. UsageError: the answer cannot be read.
+        """
+        assert attempt.approver is not None, "nobody else can be asked now"
+        yield from self._asking.put(attempt, txn, effect, ASKED)
+        yield from self._answered(attempt, txn, effect, attempt.approver, ())
 
     def _answered(
         self, attempt: Attempt, txn: Txn, effect: Effect, ask: Approver, let_through: Control
@@ -118,14 +169,16 @@ class Gates:
         return effect
 
     def _needs_a_yes(self, attempt: Attempt, effect: Effect) -> Program[bool]:
-        """Whether the declaration requires a person's approval for this call.
+        """Whether the declaration, or a policy, requires a person's approval for this call.
 
         Raises:
             UsageError: `approve=` failed, or returned no bool.
         """
         approve = effect.declaration.approve
-        if not isinstance(approve, Handler):
+        if effect.judged is not None and effect.judged.verdict == "ask":
             return True
+        if not isinstance(approve, Handler):
+            return approve is not None
         tool = effect.declaration.tool
         bound = approve.bind(effect.for_handlers(), result=None, key="")
         try:

@@ -6,8 +6,8 @@ alone. A parked transaction has no owner: any process that has declared its tool
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from settlemark._acts.effect import Effect
@@ -15,22 +15,26 @@ from settlemark._acts.perform import Program, Retries
 from settlemark._attempt.attempt import Attempt
 from settlemark._attempt.revival import named
 from settlemark._edges.errors import DeclarationError, UsageError
-from settlemark._engine.admission import Admission, checked_as_given
+from settlemark._engine.admission import Admission, checked_as_given, judged_as_given
 from settlemark._engine.calls import Calls
 from settlemark._engine.commit import Settling
 from settlemark._engine.kernel import Kernel
 from settlemark._engine.orphans import Orphans
 from settlemark._engine.splitting import Splitting
 from settlemark._engine.undo.abort import Undoing
+from settlemark._lifecycle.asked.counting import end_unsigned, refuse_unsigned
+from settlemark._lifecycle.asked.elsewhere import Elsewhere
 from settlemark._lifecycle.recovery import Recovery
 from settlemark._model import json_text
 from settlemark._model.disposition import Disposed, Disposition
 from settlemark._model.effect_class import EffectClass, Outcome
-from settlemark._protocol.holdings import DETACHED, Mode, Txn
-from settlemark._protocol.protocol import NOBODY, Protocol
+from settlemark._protocol.holdings import Mode, Txn
+from settlemark._protocol.protocol import Protocol
+from settlemark._protocol.refusals import halted
 from settlemark._protocol.states import Reason, State, Tag
 from settlemark._report.questions import gated_in, is_parked
-from settlemark.ledger._contract import Book, RecordedEffect, RecordedTransaction
+from settlemark.ledger._approvals import put_again
+from settlemark.ledger._contract import Book, RecordedTransaction
 
 Park = Literal["keep", "split"]
 
@@ -51,7 +55,7 @@ class Parked:
 
 
 class Unfit(UsageError):
-    """A person's arguments do not fit the call: it waits for an answer as before. Attribute `key`: the call."""
+    """A person's answer does not fit the call, or no longer: it waits for one as before. Attribute `key`: the call."""
 
 
 class Parking:
@@ -76,6 +80,7 @@ class Parking:
         self._calls = calls
         self._settling = settling
         self._recovery = recovery
+        self._elsewhere = Elsewhere(kernel, undoing)
 
     def keep(self, attempt: Attempt) -> Program[None]:
         """Put a transaction aside once its calls have returned: it stays open, and keeps its holds.
@@ -90,19 +95,14 @@ class Parking:
                 raise protocol.refusal(attempt.live)
         yield from self._undoing.suspend(attempt)
 
-    def forget_resumed_elsewhere(self) -> None:
-        """Forget transactions put aside here that another process has resumed."""
-        with self._kernel.local:
-            gone = [(txn, attempt) for txn, attempt in self._kernel.attempts.items() if self._is_others(txn, attempt)]
-            for txn, _ in gone:
-                del self._kernel.attempts[txn]
-        for _, attempt in gone:
-            self._kernel.telling.ended(attempt)
+    def end_stale(self) -> Program[None]:
+        """Undo what an answer has found to stand on what has changed, as far as that is possible here."""
+        yield from self._undoing.tidy()
+        yield from self._recovery.take_up()
 
-    def _is_others(self, txn: Txn, attempt: Attempt) -> bool:
-        if txn.id == DETACHED:
-            return True
-        return attempt.suspended and (txn.finished or txn.owner not in (NOBODY, self._kernel.ledger.worker))
+    def forget_resumed_elsewhere(self) -> Program[None]:
+        """Forget transactions put aside here that another process has resumed, and tell how those have ended."""
+        return self._elsewhere.look()
 
     def split(self, attempt: Attempt) -> Program[None]:
         """Commit everything but the gated effects: each of these is parked in a transaction of its own.
@@ -133,14 +133,19 @@ class Parking:
         remake: Callable[[Effect, Mapping[str, Any]], Effect],
         wait: float,
         retries: Retries,
+        signed: bool = False,
     ) -> Program[list[Any]]:
         """Commit what is parked under this name, or undo it; return the results of what left, in order.
 
-        `remake` returns an effect with other arguments; `edits` has those arguments, by key.
+        `remake` returns an effect with other arguments; `edits` has those arguments, by key. `signed` says that whoever
+        had to answer has.
 
         Raises:
             UsageError: nothing is parked under it, it is not to be edited, or its hooks are unknown here.
             DeclarationError: one of its tools is not declared here. Nothing moved.
+            Halted: it is halted, and waits as before.
+            Denied: the policy that is in force now denies what would leave; it was undone.
+            Unfit: that policy asks about what would leave: the question is put again, and waits for a new answer.
             Refused: something it read has changed, or its scopes stayed taken; it was undone.
         """
 
@@ -148,7 +153,12 @@ class Parking:
             txn = protocol.named.get(name)
             if txn is None or not is_parked(txn):
                 raise UsageError(f"{name} waits for no answer: nothing moved; settlement.parked() lists what does")
+            halt = protocol.halted(txn)
+            if halt is not None:
+                raise halted(name, txn.epoch, halt, parked=True)
             edited = arguments is not None or bool(edits)
+            if not signed:
+                refuse_unsigned(protocol, book, txn, self._kernel.ledger.time(), approve=approve, edited=edited)
             if approve and self.lacks_hooks(txn, edited=edited):
                 raise UsageError(
                     f"{name} has before_commit= hooks, and this process does not know them: answer in the process that"
@@ -192,23 +202,68 @@ class Parking:
             attempt.expected.paths.clear()  # the answer is about everything that was parked
             attempt.judged = txn.judged and not edited
             protocol.park(txn, parked=False)
+            if not signed:
+                ended.extend(end_unsigned(book, txn, self._kernel.ledger.time(), approve=approve, edited=edited))
             return attempt
 
+        ended: list[str] = []
         attempt: Attempt = yield from self._kernel.step(take)
+        self._kernel.telling.began(attempt, "taken up")
         if not approve:
             verdict = because or "no"
             yield from self._undoing.abort(attempt, Reason.VETOED, hook="the person asked", verdict=verdict)
             return []
+        return (yield from self._leave(attempt, arguments, edits or {}, remake, ended))
+
+    def _leave(
+        self,
+        attempt: Attempt,
+        arguments: Mapping[str, Any] | None,
+        edits: Mapping[str, Mapping[str, Any]],
+        remake: Callable[[Effect, Mapping[str, Any]], Effect],
+        ended: list[str],
+    ) -> Program[list[Any]]:
+        """Commit what was approved, and return the results of what left; `ended` are the questions to ask again if not.
+
+        Raises: as `answer`.
+        """
         try:
-            held: list[Effect] = yield from self._as_approved(attempt, arguments, edits or {}, remake)
+            yield from self._judge_again(attempt)
+            held: list[Effect] = yield from self._as_approved(attempt, arguments, edits, remake)
         except GeneratorExit:
             raise
         except BaseException:
-            if attempt.live.state is State.OPEN:
-                yield from self._undoing.suspend(attempt)  # as before: it still waits for an answer
+            yield from self._still_waits(attempt, ended)
             raise
         yield from self._settling.commit(attempt)
         return [effect.result for effect in held]
+
+    def _still_waits(self, attempt: Attempt, ended: list[str]) -> Program[None]:
+        """Have what was not carried out wait for an answer as before, and the questions that had ended asked again."""
+
+        def ask_again(_protocol: Protocol, book: Book) -> None:
+            for key in ended:
+                put_again(book, key, self._kernel.ledger.time())
+
+        if attempt.live.state is State.OPEN:
+            if ended:
+                yield from self._kernel.step(ask_again)
+            yield from self._undoing.suspend(attempt)
+
+    def _judge_again(self, attempt: Attempt) -> Program[None]:
+        """Have judged what is to leave, if another policy has come into force since it was planned.
+
+        Raises:
+            Denied: that policy denies it; all is undone. Unfit: it asks a person, who is to answer anew.
+        """
+        asked = yield from self._settling.judge_again(attempt)
+        if asked:
+            (first, said), tools = asked[0], ", ".join(sorted({effect.declaration.tool for effect, _ in asked}))
+            raise Unfit(
+                f"{attempt.name} was planned under another policy, and the policy {said.policy} asks a person about"
+                f" {tools} (rule {said.rule!r}): it is asked about again, and nothing left; answer once more",
+                key=first.key,
+            )
 
     def _as_approved(
         self,
@@ -257,9 +312,11 @@ class Parking:
         edited.arguments = json_text.snapshot(dict(edited.arguments))
         edited.payload = json_text.encode(edited.arguments)
         edited.call_id, edited.rationale, edited.held = gate.call_id, gate.rationale, True
+        edited.decision = gate.decision
         edited.path, edited.position = (*gate.path, 0), attempt.placed
-        edited.key = attempt.key(edited.path, edited.call_id)
+        edited.key, edited.instead_of = attempt.key(edited.path, edited.call_id), gate.key
         yield from checked_as_given(attempt, edited)
+        yield from judged_as_given(self._kernel, attempt, edited)
         return edited
 
     def _edit(self, attempt: Attempt, gate: Effect, edited: Effect) -> Program[Effect]:
@@ -297,25 +354,6 @@ class Parking:
                 " declared: import or declare it, then answer again; nothing moved",
                 tool=min(missing),
             )
-
-
-def follow(book: Book, recorded: RecordedTransaction) -> RecordedTransaction:
-    """Return a record with the final outcomes of effects split off, or approved with other arguments."""
-    by_key = {effect.row.key: effect for effect in recorded.effects}
-    parts: dict[str, Iterator[RecordedEffect]] = {}
-    effects: list[RecordedEffect] = []
-    for effect in recorded.effects:
-        name = effect.link or ""
-        found = by_key.get(name) if effect.disposition is Disposition.EDITED else None
-        if effect.disposition is Disposition.SPLIT_OFF:
-            if name not in parts:
-                part = book.load(name)
-                parts[name] = iter(()) if part is None else iter(follow(book, part).effects)
-            found = next(parts[name], None)
-        if found is not None:
-            effect = replace(effect, outcome=found.outcome, result=found.result, error=found.error)  # noqa: PLW2901
-        effects.append(effect)
-    return replace(recorded, effects=effects)
 
 
 def _gates(

@@ -21,14 +21,15 @@ from settlemark._engine.doubt import Probing
 from settlemark._engine.kernel import Kernel, log
 from settlemark._engine.release import Releases
 from settlemark._engine.undo.abort import Beside, Undoing
+from settlemark._engine.undo.record_end import record_end
 from settlemark._model.effect_class import Outcome
 from settlemark._observe.events import Recovered
 from settlemark._observe.events import Recovery as Recovering
 from settlemark._observe.logs import about
 from settlemark._protocol.holdings import Ticket, Txn, fire
 from settlemark._protocol.protocol import NOBODY, Protocol
-from settlemark._protocol.states import Reason, State, Tag
-from settlemark.ledger._contract import Book, OutcomeChange, RecordedEffect, RecordedTransaction, StateChange
+from settlemark._protocol.states import Reason, State
+from settlemark.ledger._contract import Book, RecordedEffect, RecordedTransaction
 from settlemark.ledger._lease import bury, held_by_zombies
 
 _UNDOING = (State.ABORTING, State.ABORTED)
@@ -89,7 +90,7 @@ class Recovery:
             orphans.sort(key=lambda txn: txn.position)
             due: list[Txn] = []
             for txn in orphans:
-                if self._is_kept(txn, grace):
+                if protocol.stays(txn) or self._is_kept(txn, grace):
                     report.kept.append(txn.name)
                 else:
                     due.append(txn)
@@ -101,7 +102,7 @@ class Recovery:
             found = {(r.row.name, r.row.attempt): r for r in records}
             if only is None:
                 self.record_ends(protocol, book, found)
-            taken = self._resume_stopped(book, only)
+            taken = self._resume_stopped(protocol, book, only)
             zombies = book.zombies() if due else frozenset[str]()
             for txn in due:
                 recorded = found.get((txn.name, txn.attempt))
@@ -181,11 +182,13 @@ class Recovery:
             waiting = self.ending.pop(attempt, [])
         fire(waiting)
 
-    def _resume_stopped(self, book: Book, only: str | None) -> list[Attempt]:
-        """Take up work of this process that a failing store had stopped, unless the program that left it still ends."""
+    def _resume_stopped(self, protocol: Protocol, book: Book, only: str | None) -> list[Attempt]:
+        """Take up work of this process that a failing store, or a halt, had stopped, unless its program still ends."""
         left = [a for a in self._kernel.attempts.values() if a.handed_over and only in (None, a.name)]
+        left = [a for a in left if not (protocol.stays(a.live) or (a.live.parked and a.settling))]
         found = [a for a in left if not (a.concluding or a in self.ending)]
         for attempt in found:
+            protocol.go_on(attempt.live)
             attempt.handed_over = False
             book.on_rollback(partial(setattr, attempt, "handed_over", True))
         # An abort that the store never took has changed nothing: its own program continues.
@@ -278,13 +281,7 @@ class Recovery:
         ours = {(attempt.name, attempt.number) for attempt in self._kernel.attempts.values()}
         at = self._kernel.clock()
         for key in found.keys() - live - ours:
-            row = found[key].row
-            for effect in found[key].effects:
-                if effect.outcome in (Outcome.QUEUED, Outcome.INTENDED):
-                    dropped = Outcome.DROPPED
-                    book.write([OutcomeChange(effect.row.key, dropped, None, None, Tag.CLEAN, None, at)])
-            ended = StateChange(row.name, row.attempt, State.ABORTED, row.epoch, Reason.LEFT, at, cause=CAUSE)
-            book.write([ended])
+            record_end(book, found[key], Reason.LEFT, at, CAUSE)
 
     def _missing(self, txn: Txn, recorded: RecordedTransaction | None) -> list[str]:
         """Return the tools without which a transaction cannot be ended here."""
@@ -307,16 +304,12 @@ class Recovery:
         return found
 
     def revived(
-        self,
-        protocol: Protocol,
-        book: Book,
-        txn: Txn,
-        attempt: Attempt,
-        recorded: RecordedTransaction | None = None,
+        self, protocol: Protocol, book: Book, txn: Txn, attempt: Attempt, recorded: RecordedTransaction | None = None
     ) -> Attempt:
         """Own a transaction without an owner, and fill an attempt from its record."""
         if txn.owner == NOBODY:
             protocol.own(txn, self._kernel.ledger.worker)
+        aside = protocol.go_on(txn)
         recorded = recorded or book.load(txn.name)
         self._kernel.seat(book, txn, attempt)
         self._first_seen.pop(txn.id, None)
@@ -330,7 +323,7 @@ class Recovery:
             effect = revive(found, self._kernel.declaration(found.row.tool, found.row.version))
             effect.calls = [c for c in txn.calls.values() if c.place == effect.position and c.admitted]
             attempt.add(effect)
-        if txn.state is State.RELEASING:
+        if txn.state is State.RELEASING and not aside:
             self._doubt_first(attempt)
         return attempt
 
@@ -360,8 +353,7 @@ class Recovery:
                 report.waiting.append(txn.name)  # the chosen one commits when the others are undone
                 return
             else:
-                yield from self._kernel.step(lambda protocol, _book: protocol.drop_retry(txn))
-                yield from self._undoing.abort(attempt, Reason.LEFT, cause=CAUSE)
+                yield from self._undoing.abort(attempt, Reason.LEFT, retried=False, cause=CAUSE)
         except (Refused, PartialCommit, InDoubt):
             pass  # it ended as far as it could, and what is left is named
         if txn.state is State.COMMITTED:
@@ -377,20 +369,23 @@ class Recovery:
         """Commit a sealed transaction if its turn has come; else drop it until the one before it moves."""
 
         def decide(protocol: Protocol, book: Book) -> bool:
+            self._settling.refuse_unwanted(attempt, txn, protocol, book)
             blocked = protocol.decide(txn, releasing=attempt.written)
             if blocked is not None:
-                self._kernel.attempts.pop(txn, None)
+                attempt.handed_over = attempt.knows_more
+                if not attempt.handed_over:
+                    self._kernel.attempts.pop(txn, None)
                 if self._turn.fired:
                     self._turn = Ticket()
                     self._turn.wake = self._kernel.call_maintenance
-                for ticket in (self._turn, turn):
-                    if ticket is not None:
-                        blocked.holder.watchers[ticket] = False
+                tickets = (self._turn, turn)
+                blocked.holder.watchers.update({ticket: False for ticket in tickets if ticket is not None})
                 return False
             if attempt.written:
                 self._settling.record_decision(attempt, txn, protocol, book)
             return True
 
+        yield from self._settling.look_again(attempt, sealed=True)
         if not (yield from self._kernel.step(decide, durable=True)):
             report.waiting.append(txn.name)
             return

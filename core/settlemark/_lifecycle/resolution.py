@@ -27,8 +27,10 @@ from settlemark._engine.kernel import Kernel, log
 from settlemark._engine.undo.abort import Undoing
 from settlemark._engine.undo.mend import tell_change
 from settlemark._lifecycle.recovery import Recovery
-from settlemark._model.declaration import Declaration
+from settlemark._model import json_text
+from settlemark._model.declaration import Declaration, Role
 from settlemark._model.effect_class import UNKNOWN, Outcome
+from settlemark._model.scope import Scope
 from settlemark._observe.events import Recovered
 from settlemark._protocol.holdings import Mode, Txn
 from settlemark._protocol.protocol import Protocol
@@ -36,7 +38,7 @@ from settlemark._protocol.states import Reason, State
 from settlemark._report import verdicts
 from settlemark._report.verdicts import Verdict, Word, is_in_doubt, is_to_undo
 from settlemark.ledger._contract import Book, OutcomeChange, RecordedEffect, RecordedTransaction, Said
-from settlemark.ledger._payloads.recoverable import Role, cannot_run
+from settlemark.ledger._payloads.recoverable import cannot_run
 
 MEND, REWIND = "/mend/", "/rewind/"
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 300.0
@@ -206,10 +208,17 @@ class Resolution:
             key = effect.row.key
             at_once = is_to_undo(recorded, effect)
             due, pause = self.asked.setdefault(key, (now if at_once else now + FIRST_PAUSE, FIRST_PAUSE))
-            if due > now:
+            if due > now or self._is_halted(recorded, effect):
                 continue
             self.asked[key] = (now + pause, min(pause * 2, LONGEST_PAUSE))
             yield from self._deal_with(recorded, effect, wait=WAIT_SECONDS)
+
+    def _is_halted(self, recorded: RecordedTransaction, effect: RecordedEffect) -> bool:
+        """Whether an operator wants nothing asked or done on an effect's scopes for now."""
+        if not self._kernel.protocol.halts:
+            return False
+        scopes = [Scope.parse(text) for text in json_text.decode(effect.row.scopes)]
+        return self._kernel.protocol.halted_call(recorded.row.run, scopes, recorded.agents) is not None
 
     def until_due(self) -> float | None:
         """Return the seconds until the next probe is due, or None."""

@@ -18,6 +18,7 @@ from settlemark._engine.wait import Deadline
 from settlemark._lifecycle.ages import Ages
 from settlemark._lifecycle.approval import Answers
 from settlemark._lifecycle.parking import Parking
+from settlemark._model.effect_class import EffectClass
 from settlemark._protocol.holdings import Blocked
 from settlemark._protocol.states import Reason, State
 from settlemark._protocol.ties import refuse_own_end
@@ -160,6 +161,8 @@ class Runs:
         """
         if attempt.txn is not None and attempt.txn.state is State.OPEN and self._kernel.callers.is_within(attempt.txn):
             refuse_own_end(attempt.name)
+        if attempt.park is None and attempt.parks is not None and attempt.approver is None and attempt.replay is None:
+            yield from self._leave_to_answers(attempt)
         if attempt.park is not None:
             yield from self._settling.have_place(attempt)
         if attempt.replay is not None or attempt.park is None:
@@ -168,3 +171,22 @@ class Runs:
             yield from self._answers.keep(attempt)
         else:
             yield from self._parking.split(attempt)
+
+    def _leave_to_answers(self, attempt: Attempt) -> Program[None]:
+        """Put a transaction aside where a policy that has come into force since asks about what is to leave."""
+        judging = self._kernel.judging
+        if judging.policy is None or attempt.txn is None or attempt.txn.state is not State.OPEN:
+            return
+        if judging.stands(attempt):
+            return
+        try:
+            asked = yield from self._settling.judge_again(attempt)
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            yield from self._undoing.discard(attempt, Reason.FAILED, cause=in_words(error))
+            raise
+        for effect, said in asked:
+            if effect.declaration.kind is not EffectClass.IRREVERSIBLE:
+                yield from self._settling.refuse_unasked(attempt, effect, said)  # nothing else is answered later
+            attempt.park = attempt.parks

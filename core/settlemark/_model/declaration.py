@@ -8,18 +8,26 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
-from settlemark._edges.errors import ScopeError
+from settlemark._approvals.terms import ANYONE, Approval
+from settlemark._edges.errors import ScopeError, UsageError
 from settlemark._edges.plain import plain
 from settlemark._edges.user_code import through
 from settlemark._edges.wording import message_of
 from settlemark._model import json_text
+from settlemark._model.budget import amount_of
 from settlemark._model.effect_class import HELD_CLASSES, EffectClass
 from settlemark._model.scope import Scope, ScopeTemplate
 
 EXTRAS = frozenset({"result", "key"})
+EVERY = "*"
+"""In place of an argument's name: all of them, whatever they are called."""
+
+Role = Literal["undo", "probe", "release"]
+ROLES: tuple[Role, ...] = ("undo", "probe", "release")
 
 
 @dataclass(frozen=True)
@@ -41,6 +49,11 @@ class Handler:
         required = tuple(p.name for p in parameters if p.name in named and p.default is p.empty)
         return named, takes_all, required
 
+    @property
+    def asks(self) -> tuple[frozenset[str], bool]:
+        """The names that the handler asks for, and whether it takes any others, too."""
+        return self._parameters[0], self._parameters[1]
+
     def takes(self, name: str) -> bool:
         """Whether the handler asks for this name."""
         return name in self._parameters[0]
@@ -54,6 +67,34 @@ class Handler:
         named, takes_all, _ = self._parameters
         offered = {"result": result, "key": key, **arguments}
         return {name: value for name, value in offered.items() if name in named or (takes_all and name in arguments)}
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a call spends of a unit: an amount, an argument (or field of one, or of the result), or a function."""
+
+    text: str
+    amount: Decimal | None = None
+    function: Handler | None = None
+
+    def of(self, arguments: Mapping[str, Any], *, result: Any) -> Any:
+        """Return the amount for these arguments and this result, unchecked.
+
+        Raises:
+            UsageError: the named argument or field is missing. Exception: what the function raised.
+        """
+        if self.amount is not None:
+            return self.amount
+        if self.function is not None:
+            bound = self.function.bind(json_text.snapshot(dict(arguments)), result=result, key="")
+            return through(self.function.function, **bound)
+        found: Any = {"result": result, **arguments}
+        for name in self.text[1:-1].split("."):
+            try:
+                found = cast("Mapping[str, Any]", found)[name] if isinstance(found, Mapping) else getattr(found, name)
+            except (KeyError, AttributeError):
+                raise UsageError(f"{self.text} names no amount: {name!r} is missing; nothing was run") from None
+        return found
 
 
 @dataclass(frozen=True)
@@ -78,11 +119,18 @@ class Declaration:
     unknown: tuple[type[BaseException], ...] = ()
     window: float | None = None
     aliases: tuple[str, ...] = ()
+    commutes: str | None = None
     versions: tuple[str, ...] = ()
     live: Handler | None = None
     valid_for: float | None = None
     approve: Handler | Literal[True] | None = None
+    approval: Approval = ANYONE
     redact: tuple[str, ...] = ()
+    spends: tuple[tuple[str, Price], ...] = ()
+    spent: tuple[tuple[str, Price], ...] = ()
+    expires: Price | None = None
+    then: str | None = None
+    own: bool = False  # what settlemark records for itself, and no call of a tool
     function: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
 
     @cached_property
@@ -153,6 +201,28 @@ class Declaration:
             raise ScopeError(f"scope={self.scope.name} of {self.tool} names no scope: return at least one", text="")
         return (*map(Scope.parse, found), *broad)
 
+    def amounts(self, arguments: Mapping[str, Any]) -> dict[str, Decimal]:
+        """Return how much a call with these arguments spends of each unit.
+
+        Raises:
+            UsageError: an amount is none: no number, not finite, negative, or too long.
+        """
+        return {
+            unit: amount_of(price.of(arguments, result=None), f"what {self.tool} spends of {unit}")
+            for unit, price in self.spends
+        }
+
+    def true_amounts(self, arguments: Mapping[str, Any], result: Any) -> dict[str, Decimal]:
+        """Return how much a call with this result did spend, where `spent=` tells.
+
+        Raises:
+            UsageError: an amount is none. Exception: what a function of `spent=` raised.
+        """
+        return {
+            unit: amount_of(price.of(arguments, result=result), f"what {self.tool} spent of {unit}")
+            for unit, price in self.spent
+        }
+
     def speaks_for(self, version: str) -> bool:
         """Whether these handlers may act for an effect of this version."""
         return version == self.version or version in self.versions
@@ -163,14 +233,43 @@ class Declaration:
 
     @cached_property
     def handlers(self) -> str:
-        """The handlers' names by role, and whether the tool is keyed, as the JSON text recorded with each effect.
+        """The handlers' names by role, and what else of it stays so, as the JSON text recorded with each effect.
 
         `keyed` is recorded because a later declaration cannot make it safe to repeat a call that was sent without a
-        key.
+        key; `commutes` because who rewinds, or reads the record, need not know the tool.
         """
         roles = {"undo": self.undo, "probe": self.probe, "release": self.release}
         named = {role: handler.name for role, handler in roles.items() if handler is not None}
-        return json_text.encode({**named, "keyed": True} if self.keyed else named)
+        keyed = {"keyed": True} if self.keyed else {}
+        return json_text.encode(named | keyed | ({} if self.commutes is None else {"commutes": self.commutes}))
+
+    @cached_property
+    def needed(self) -> Mapping[Role, frozenset[str]]:
+        """By handler: the tool's arguments that it may ask for after a crash; `EVERY` stands for unknown names.
+
+        A held effect without a release needs all of them: the tool itself runs.
+        """
+        return {role: self._needed(role) for role in ROLES}
+
+    def _needed(self, role: Role) -> frozenset[str]:
+        handler: Handler | None = getattr(self, role)
+        if handler is None:
+            return self._taken() if role == "release" and self.held else frozenset()
+        asked, takes_all = handler.asks
+        if self.function is None:
+            return frozenset({EVERY}) if takes_all else asked - EXTRAS
+        tool = self._taken()
+        if takes_all:
+            return tool
+        # A tool's argument called `result` or `key` takes precedence over the handler's own.
+        return asked & tool | (asked - EXTRAS) if EVERY in tool else asked & tool
+
+    def _taken(self) -> frozenset[str]:
+        if self.function is None:
+            return frozenset({EVERY})
+        parameters = inspect.signature(self.function).parameters.values()
+        names = frozenset(p.name for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL))
+        return names | {EVERY} if any(p.kind is p.VAR_KEYWORD for p in parameters) else names
 
     @cached_property
     def _signature(self) -> tuple[inspect.Signature | None, frozenset[str], frozenset[str], dict[str, Any]]:

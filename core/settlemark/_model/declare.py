@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any, ForwardRef, Literal, TypedDict, TypeVar, Unpack, cast
 
-from settlemark._edges.errors import DeclarationError
-from settlemark._edges.text import TOOL, VERSION, brief, identity, prose
+from settlemark._approvals.terms import ANYONE, Approval
+from settlemark._edges.errors import DeclarationError, UsageError
+from settlemark._edges.text import NAMESPACE, TOOL, VERSION, brief, identity, prose
 from settlemark._edges.user_code import is_lazy_function
-from settlemark._model.declaration import EXTRAS, Declaration, Handler, Registry
+from settlemark._model.budget import Amount, amount_of
+from settlemark._model.declaration import EXTRAS, Declaration, Handler, Price, Registry
 from settlemark._model.effect_class import EffectClass, EffectName
 from settlemark._model.fields import field_path
 from settlemark._model.scope import Scope, ScopeTemplate
@@ -50,7 +52,7 @@ def inverse(function: Callable[..., Any], **fields: str) -> Callable[..., Any]:
     return chosen
 
 
-_FORMS = {"approve": "True or a function"}
+_FORMS = {"approve": "True, a function, or an Approval"}
 
 
 def _handler(role: str, function: Callable[..., Any] | None, tool: str, names: frozenset[str] | None) -> Handler | None:
@@ -113,11 +115,16 @@ class Parts(TypedDict, total=False):
     unknown: tuple[type[BaseException], ...]
     window: float | None
     aliases: tuple[str, ...] | str
+    commutes: str | None
     versions: tuple[str, ...] | str
     live: Callable[..., Any] | None
     valid_for: float | None
-    approve: bool | Callable[..., Any]
+    approve: bool | Callable[..., Any] | Approval
     redact: tuple[str, ...] | str
+    spends: Mapping[str, Amount | Callable[..., Any]] | None
+    spent: Mapping[str, Amount | Callable[..., Any]] | None
+    expires: str | Callable[..., Any] | None
+    then: str | Callable[..., Any] | None
 
 
 _DEFAULTS: Mapping[str, Any] = dict.fromkeys(Parts.__annotations__) | {
@@ -177,7 +184,7 @@ def declare(
         _refuse_lazy(tool, function, tool)
     names = _argument_names(function)
     broad = tuple(ScopeTemplate.parse(text) for text in _texts(parts, "may_touch"))
-    keyed, cost = parts.get("keyed"), parts.get("cost")
+    keyed, cost, approve = parts.get("keyed"), parts.get("cost"), parts.get("approve", False)
     declaration = Declaration(
         tool=tool,
         kind=chosen,
@@ -194,11 +201,17 @@ def declare(
         unknown=parts.get("unknown", ()),
         window=parts.get("window"),
         aliases=aliases,
+        commutes=_group(parts.get("commutes"), tool),
         versions=versions,
         live=_handler("live", parts.get("live"), tool, names),
         valid_for=parts.get("valid_for"),
-        approve=_approval(parts.get("approve", False), tool, names),
+        approve=_approval(approve, tool, names),
+        approval=approve if isinstance(approve, Approval) else ANYONE,
         redact=_texts(parts, "redact"),
+        spends=_prices("spends", parts.get("spends"), tool, names),
+        spent=_prices("spent", parts.get("spent"), tool, names),
+        expires=_expiry(parts.get("expires"), tool, names),
+        then=_follower(parts.get("then"), tool),
         function=function,
     )
     _check(declaration, names)
@@ -210,6 +223,83 @@ def _texts(parts: Parts, name: Literal["may_touch", "aliases", "versions", "reda
     return (given,) if isinstance(given, str) else tuple(given)
 
 
+def _prices(
+    role: str, given: Mapping[str, Any] | None, tool: str, names: frozenset[str] | None
+) -> tuple[tuple[str, Price], ...]:
+    """Return what a call spends by unit: `{argument}`, an amount, or a function.
+
+    Raises:
+        DeclarationError: one of them is neither.
+    """
+    found: list[tuple[str, Price]] = []
+    for unit, price in (given or {}).items():
+        what = f"{role}= of {tool}"
+        unit = identity(unit, f"a unit in {what}", NAMESPACE, error=DeclarationError, tool=tool)  # noqa: PLW2901
+        if callable(price):
+            make = _before if role == "spends" else _handler
+            found.append((unit, Price("", function=make(role, price, tool, names))))
+        elif isinstance(price, str) and price.startswith("{") and price.endswith("}"):
+            first = price[1:-1].split(".")[0]
+            known = names is None or first in names or (role == "spent" and first == "result")
+            if not first or not known:
+                raise DeclarationError(f"{what} uses {price}, and {tool} does not take {first!r}", tool=tool)
+            found.append((unit, Price(price)))
+        else:
+            try:
+                found.append((unit, Price(str(price), amount=amount_of(price, f"{unit} in {what}"))))
+            except UsageError as error:
+                raise DeclarationError(f"{error}; or name an argument, as in '{{amount}}'", tool=tool) from None
+    return tuple(found)
+
+
+def _expiry(given: str | Callable[..., Any] | None, tool: str, names: frozenset[str] | None) -> Price | None:
+    """Return where the time is found at which something lapses: in an argument, the result, or by a function."""
+    if given is None:
+        return None
+    if callable(given):
+        return Price("", function=_handler("expires", given, tool, names))
+    if not isinstance(cast("object", given), str) or not given.startswith("{") or not given.endswith("}"):
+        raise DeclarationError(
+            f"expires={given!r} of {tool} names no time: name a field of the result, as in '{{result.hold_until}}'",
+            tool=tool,
+        )
+    first = given[1:-1].split(".")[0]
+    if first != "result" and names is not None and first not in names:
+        raise DeclarationError(f"expires= of {tool} uses {given}, and {tool} does not take {first!r}", tool=tool)
+    return Price(given)
+
+
+def _follower(then: str | Callable[..., Any] | None, tool: str) -> str | None:
+    """Return the name of the tool that is due when something has lapsed."""
+    if then is None:
+        return None
+    if not callable(then):
+        return identity(then, f"then= of {tool}", TOOL, error=DeclarationError, tool=tool)
+    found = declaration_of(then)
+    if found is None:
+        raise DeclarationError(f"then= of {tool} has no declaration: put @effect on it, above {tool}", tool=tool)
+    if found.kind is EffectClass.READ:
+        raise DeclarationError(f"then= of {tool} is {found.tool}, a read, which gives nothing back", tool=tool)
+    return found.tool
+
+
+def taken_by(declaration: Declaration) -> frozenset[str] | None:
+    """Return the names of the arguments that a tool takes; None: any, or nobody knows."""
+    return _argument_names(declaration.function)
+
+
+def _group(commutes: str | None, tool: str) -> str | None:
+    if commutes is None:
+        return None
+    if not isinstance(cast("object", commutes), str) or not commutes:
+        raise DeclarationError(
+            f"commutes={commutes!r} of {tool} names no group: name the one that its effects share with those they"
+            ' commute with, as in commutes="add"',
+            tool=tool,
+        )
+    return identity(commutes, f"commutes= of {tool}", VERSION, error=DeclarationError, tool=tool)
+
+
 def _refuse_strange(parts: Parts, tool: str) -> None:
     """Refuse an unknown keyword, as Python does where the keywords are spelled out."""
     for name in parts.keys() - Parts.__annotations__.keys():
@@ -219,8 +309,10 @@ def _refuse_strange(parts: Parts, tool: str) -> None:
 
 
 def _approval(
-    approve: bool | Callable[..., Any], tool: str, names: frozenset[str] | None
+    approve: bool | Callable[..., Any] | Approval, tool: str, names: frozenset[str] | None
 ) -> Handler | Literal[True] | None:
+    if isinstance(approve, Approval):
+        approve = True if approve.when is None else approve.when
     if isinstance(approve, bool):
         return True if approve else None
     return _before("approve", approve, tool, names)
@@ -295,6 +387,9 @@ def _check(declaration: Declaration, names: frozenset[str] | None) -> None:
             f"{tool} is {kind}, so {why}: drop approve=, or declare it irreversible so that it waits for a yes",
             tool=tool,
         )
+    _check_prices(declaration)
+    _check_lapse(declaration)
+    _check_commuting(declaration)
     _check_freshness(declaration)
     for field_named in declaration.redact:
         field_path(field_named)
@@ -306,6 +401,68 @@ def _check(declaration: Declaration, names: frozenset[str] | None) -> None:
                 f" its arguments are {', '.join(sorted(names or ()))}",
                 tool=tool,
             )
+
+
+def _check_prices(declaration: Declaration) -> None:
+    tool = declaration.tool
+    if declaration.spends and declaration.kind is EffectClass.READ:
+        raise DeclarationError(
+            f"{tool} is a read, which records nothing before it runs: drop spends=, and charge what it costs with"
+            " tx.charge(…)",
+            tool=tool,
+        )
+    more = sorted(dict(declaration.spent).keys() - dict(declaration.spends).keys())
+    if more:
+        raise DeclarationError(
+            f"spent= of {tool} tells of {', '.join(more)}, which spends= does not: say in spends= what to reserve",
+            tool=tool,
+        )
+
+
+def _check_lapse(declaration: Declaration) -> None:
+    tool = declaration.tool
+    if (declaration.expires is None) != (declaration.then is None):
+        missing, other = ("then", "expires") if declaration.then is None else ("expires", "then")
+        raise DeclarationError(
+            f"{tool} has {other}= and no {missing}=: say both, when it lapses and which tool is due then", tool=tool
+        )
+    if declaration.expires is not None and declaration.kind is EffectClass.READ:
+        raise DeclarationError(
+            f"{tool} is a read, which leaves nothing that could lapse: drop expires= and then=, or declare what it"
+            " does",
+            tool=tool,
+        )
+
+
+def _check_commuting(declaration: Declaration) -> None:
+    """Let only effects commute that can be taken back, or kept back, while others of their group stand."""
+    kind, tool = declaration.kind, declaration.tool
+    if declaration.commutes is None:
+        return
+    why = _NEVER_COMMUTES.get(kind)
+    if why is not None:
+        raise DeclarationError(f"{tool} is {kind}: {why}", tool=tool)
+    if declaration.cost is not None:
+        raise DeclarationError(
+            f"{tool} leaves a cost when it is undone, so it waits for every older holder of its scope and commutes with"
+            " nothing: drop commutes=, or cost=",
+            tool=tool,
+        )
+    if declaration.may_touch or declaration.refine is not None:
+        raise DeclarationError(
+            f"{tool} commutes on one exact scope: name that in scope=, and drop may_touch= and refine=", tool=tool
+        )
+
+
+_NEVER_COMMUTES = {
+    EffectClass.READ: "reads wait for no other read as it is; drop commutes=",
+    EffectClass.IDEMPOTENT: "an abort cannot take it back cleanly, so it commutes with nothing: drop commutes=, or"
+    " declare it reversible with undo= and keyed=True",
+    EffectClass.IRREVERSIBLE: "what cannot be taken back leaves in one order with everything on its scope: drop"
+    " commutes=, or declare it staged if it may leave in any order",
+    EffectClass.OPAQUE: "nothing is known of what it does, so it commutes with nothing: drop commutes=, or declare it"
+    " reversible with undo=",
+}
 
 
 def _check_freshness(declaration: Declaration) -> None:
@@ -360,14 +517,29 @@ def effect(kind: EffectName | EffectClass, *, name: str | None = None, **parts: 
             sent again, and a probe by `key` that finds nothing proves nothing.
         aliases: former names of the tool: effects recorded under them belong to it.
         versions: earlier versions whose effects these handlers also speak for.
+        commutes: for `reversible` and `staged`: the name of a group, as in `"add"`. Effects of one group on one scope
+            may happen, settle and be undone in any order among themselves: they never wait for each other. Reads and
+            all other effects wait for them as for any claim. Effects on a parent and its child, or on a wildcard and
+            what it matches, do not commute.
         live: for `read`: returns an ETag or digest of what the tool reads, from the arguments it asks for. Called
             before the read and again before anything settles on the read: `Stale` when the two differ.
         valid_for: for `read`: seconds after which nothing settles on the read any more.
-        approve: True, or a function over the tool's arguments that returns whether: the call waits for a person's yes,
-            which may come with other arguments. A framework asks in its own way, as LangGraph does with `interrupt`; in
-            plain code `approver=` is asked, and without an approver an irreversible effect waits for
-            `Settlement.answer`.
+        approve: True, a function over the tool's arguments that returns whether, or an `Approval`, which also says who
+            may answer and by when: the call waits for a person's yes, which may come with other arguments. A framework
+            asks in its own way, as LangGraph does with `interrupt`; in plain code `approver=` is asked, and without an
+            approver an irreversible effect waits for `Settlement.approve`.
         redact: fields of the arguments or result that are never recorded or logged, as dotted paths ("card.number").
+        spends: what the call spends, by unit: an argument (`{"usd": "{amount}"}`, or a field of one), an exact amount,
+            or a function of the arguments it asks for. It is reserved of each `Budget` of that name before the call
+            acts, or `OverBudget` refuses the call.
+        spent: what it did spend, by unit, where its result tells: `{"usd": "{result.fee}"}`, or a function that asks
+            for `result`. Without it what was reserved is charged; more than was reserved is charged too, as an overrun.
+        expires: for holds and quotes that lapse: until when what the call got is good, `"{result.hold_until}"` or a
+            function that asks for `result`: seconds since 1970, or a date and time with its zone; None: it does not
+            lapse. From the commit on `then` is owed by that time: see `Settlement.obligations`.
+        then: the tool that is due when it has lapsed, declared with `@effect` before: `release_hold`. A call of it with
+            the same arguments, those of this call and the fields of its result by their names, fulfils what is owed;
+            when it is due, that call is made, once, unless `Settlement.on_due` says otherwise.
 
     Raises:
         DeclarationError: the class is unknown, or the parts contradict each other.

@@ -21,6 +21,8 @@ class Disposition(StrEnum):
     * `orphaned` is no longer asked for by any plan: it is taken back as far as possible.
     * `to_undo` happened after its transaction was undone; `to_rewind` lies behind the point of a rewind: both are yet
       to be undone.
+    * `undo_failed`, `no_undo` or `moved_on` was to be undone and is not: its undo failed for good, there is none that
+      can run, or it no longer applies. `mended` was, and what the linked transaction did has taken it away.
     * Somebody said that it `happened` or is `absent`, has mended it `by_hand`, or has `given_up`.
     """
 
@@ -34,6 +36,10 @@ class Disposition(StrEnum):
     ORPHANED = "orphaned"
     TO_UNDO = "to_undo"
     TO_REWIND = "to_rewind"
+    UNDO_FAILED = "undo_failed"
+    NO_UNDO = "no_undo"
+    MOVED_ON = "moved_on"
+    MENDED = "mended"
     HAPPENED = "happened"
     ABSENT = "absent"
     BY_HAND = "by_hand"
@@ -58,6 +64,10 @@ _WORDS = {
     Disposition.ORPHANED: "decided before and not asked for again",
     Disposition.TO_UNDO: "it happened after its transaction was undone, and is to be undone",
     Disposition.TO_REWIND: "it is to be undone on request",
+    Disposition.UNDO_FAILED: "its undo failed",
+    Disposition.NO_UNDO: "it happened, and has no undo",
+    Disposition.MOVED_ON: "its undo no longer applies",
+    Disposition.MENDED: "mended by {link}",
     Disposition.HAPPENED: "told that it happened",
     Disposition.ABSENT: "told that it did not happen",
     Disposition.BY_HAND: "seen to by hand",
@@ -73,6 +83,8 @@ _BEFORE_A_NOTE = {
     Disposition.GIVEN_UP: " ",
 }
 """What joins these words to the note; other words are joined by a semicolon."""
+TOLD_BY_NOTE = frozenset({Disposition.UNDO_FAILED, Disposition.NO_UNDO, Disposition.MOVED_ON})
+"""The note says all of it; these words stand in for one that is gone."""
 
 
 class Disposed(NamedTuple):
@@ -101,6 +113,8 @@ class Disposed(NamedTuple):
         said = words(self.disposition, link=self.link, question=self.question)
         if not self.note:
             return said
+        if self.disposition in TOLD_BY_NOTE:
+            return self.note
         return f"{said}{_BEFORE_A_NOTE.get(self.disposition, '; ')}{self.note}"
 
     @property
@@ -125,4 +139,4 @@ def words(disposition: Disposition, *, link: str | None = None, question: int | 
     return f"{said}, in place of {link}" if disposition is Disposition.APPROVED and link is not None else said
 
 
-__all__ = ["ANSWERED_NO", "AT_A_GATE", "ELSEWHERE", "NOTHING", "Disposed", "Disposition", "words"]
+__all__ = ["ANSWERED_NO", "AT_A_GATE", "ELSEWHERE", "NOTHING", "TOLD_BY_NOTE", "Disposed", "Disposition", "words"]

@@ -123,9 +123,10 @@ def _digest(text: str, digits: int) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:digits]
 
 
-def fits(path: Path) -> bool:
-    """Whether a decision's key is short enough to contain its path."""
-    return len(text_of(path)) <= _LONGEST_PATH
+def beside_key(path: Path) -> str | None:
+    """Return the text of a path that its decision's key is too short to contain; None where the key contains it."""
+    numbers = text_of(path)
+    return None if len(numbers) <= _LONGEST_PATH else numbers
 
 
 def text_of(path: Path) -> str:
@@ -143,7 +144,7 @@ def parsed(text: str) -> Path:
 
 
 def path_in(key: str, name: str, attempt: int) -> Path:
-    """Return the path that a key contains; see `fits`.
+    """Return the path that a key contains; see `beside_key`.
 
     >>> path_in("1f1f1f1f1f1f1f1f.trip#1/0.2:call-7", "trip", 1), path_in("trip#1/0:call#7", "trip", 1)
     ((0, 2), (0,))
@@ -167,7 +168,7 @@ def step_in(key: str) -> str | None:
 
 __all__ = [
     "ID_DIGITS",
-    "fits",
+    "beside_key",
     "key_of",
     "new_ledger_id",
     "parsed",

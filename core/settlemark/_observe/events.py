@@ -102,12 +102,17 @@ class Acted:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ended:
-    """An attempt is finished, or handed to another worker; `left` counts effects in the residue."""
+    """An attempt is finished, or was taken from this process, which had lost its lease.
+
+    `left` counts effects in the residue. `elsewhere` says that another process has finished what was put aside here:
+    that process tells its own observer of it, too.
+    """
 
     of: Began
     state: State
     reason: Reason | None
     left: int
+    elsewhere: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -135,7 +140,17 @@ class Recovery:
     report: Recovered
 
 
-Event = Began | Waited | Acting | Acted | Aging | Ended | LostLease | Recovery
+@dataclass(frozen=True, slots=True, eq=False)
+class Overlooked:
+    """An obligation was due, and nobody has dealt with it: it has no handler, or that failed. Reported once."""
+
+    obligation: str
+    transaction: str
+    to: str
+    fulfilled_by: str | None
+
+
+Event = Began | Waited | Acting | Acted | Aging | Ended | LostLease | Overlooked | Recovery
 
 
 class Observer(Protocol):
@@ -209,6 +224,7 @@ __all__ = [
     "Event",
     "LostLease",
     "Observer",
+    "Overlooked",
     "Recovered",
     "Recovery",
     "Told",

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from settlemark._edges.errors import SettlemarkError, StateError
-from settlemark._protocol.holdings import Call, Hold, Ticket, Txn
+from settlemark._protocol.holdings import Call, Halt, Hold, Ticket, Txn
 from settlemark._protocol.index import ACTIVE, BUSY, HOLDS, LINE, READING, Match, Node, Position, Positions, ScopeIndex
 from settlemark._protocol.refusals import refusal
 from settlemark._protocol.states import TRANSITIONS, Event, State
@@ -38,9 +38,10 @@ class Board:
         order: their positions, sorted.
         tied: the numbers of transactions that run inside another's call, or under a hold.
         fenced: the cancelled runs.
+        halts: the halts that stand, by number; `halted` is the number of the newest there ever was.
         chronicle: writes a history of the decisions.
         closed: what ended since the last commit of the ledger, where that commit can fail.
-        woken: fired tickets, to be taken.
+        woken: fired tickets, to be taken. `ends` fire when any transaction ends.
         aborted: transactions whose abort a program has to conclude, to be taken.
     """
 
@@ -57,9 +58,12 @@ class Board:
         self.order = Positions()
         self.tied: set[int] = set()
         self.fenced: set[str] = set()
+        self.halts: dict[int, Halt] = {}
+        self.halted = 0
         self.chronicle: Chronicle | None = None
         self.closed: list[Txn | Call] | None = None
         self.woken: list[Ticket] = []
+        self.ends: list[Ticket] = []
         self.aborted: list[Txn] = []
 
     # ---- transactions
@@ -105,6 +109,9 @@ class Board:
         """Remove a finished transaction from its hold's members and from the tied ones."""
         if self.closed is not None:
             self.closed.append(txn)
+        if self.ends:
+            self.woken += [ticket for ticket in self.ends if not ticket.fired]
+            self.ends = []
         self.leave_group(txn)
         self.tied.discard(txn.id)
         for branch in txn.members.values() if txn.role == "choice" else ():

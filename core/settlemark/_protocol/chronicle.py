@@ -120,6 +120,7 @@ class Chronicle:
         self._last: dict[Scope, _Version] = {}
         self._writes: deque[_Written] = deque()
         self._decided: deque[_Open] = deque()
+        self._undone: dict[_Version, _Version | None] = {}  # beneath others that stand, and what was before each
 
     def began(self, txn: Txn) -> None:
         """Record that a transaction began."""
@@ -187,6 +188,9 @@ class Chronicle:
             self._writes.append(write)
             self._last[scope] = write.version
             last["write_values"][scope.text] = write.version.value
+            # What it read of the scope, if only with a part or the whole of it, is no part of its effects.
+            if hold.commutes and not any(scope.overlaps(read) for read in known.reads):
+                last.setdefault("commutes", {})[scope.text] = hold.commutes
         if txn.tools:
             last |= _tools(txn, bindings, revoked)
         self._decided.append(known)
@@ -248,11 +252,16 @@ class Chronicle:
         for record in known.records:
             record["aborted"] = True
         for write in known.written:
-            if self._last.get(write.scope) is write.version:  # the earlier version is back
-                if write.before is None:
-                    del self._last[write.scope]
-                else:
-                    self._last[write.scope] = write.before
+            if self._last.get(write.scope) is not write.version:
+                self._undone[write.version] = write.before  # others that commute with it are on top of it
+                continue
+            before = write.before
+            while before is not None and before in self._undone:
+                before = self._undone[before]
+            if before is None:  # the earlier version is back
+                del self._last[write.scope]
+            else:
+                self._last[write.scope] = before
         self._end(known)
 
     def keep(self, live: Container[int]) -> None:
@@ -268,6 +277,8 @@ class Chronicle:
         while self._decided and self._decided[0].ended:
             for record in self._decided.popleft().records:
                 self._write(record)
+        if not self._decided:  # all that was decided stands, or has been taken back
+            self._undone.clear()
         # The oldest open transaction: everything written since its beginning may still be needed.
         oldest = next((each.began for each in self._open.values()), self._clock)
         room = self._room * (1 + len(self._open))

@@ -15,7 +15,6 @@ parameters of the rule's method that takes it, in their order (`rules.parts`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
 from math import isfinite
 from operator import attrgetter
 from typing import Any, ClassVar, NewType, cast
@@ -26,12 +25,14 @@ from settlemark._edges.errors import (
     Cancelled,
     ContractViolation,
     Entangled,
+    Halted,
     LateAppend,
     OutsideDeclared,
     Refused,
     Revoked,
     SettlemarkError,
     StateError,
+    UsageError,
 )
 from settlemark._edges.text import CAUSE, prose
 from settlemark._model.guards import ALL_ON, Guards
@@ -44,7 +45,7 @@ TxnId = NewType("TxnId", int)
 """The number of a transaction, `Txn.id`."""
 
 
-class CallRef(msgspec.Struct, frozen=True, array_like=True):
+class CallRef(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A call: its transaction's number, its own (0: not numbered yet), and its description."""
 
     txn: TxnId
@@ -54,6 +55,7 @@ class CallRef(msgspec.Struct, frozen=True, array_like=True):
     place: int = -1
     turned: bool = False
     leaves: int = 0
+    commutes: str = ""
 
 
 class At(msgspec.Struct, frozen=True):
@@ -66,8 +68,8 @@ Said = str | int | float | bool | At | None
 """One detail of an abort's reason."""
 
 
-class Command(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, tag_field="do"):
-    """One step of the protocol."""
+class Command(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, tag_field="do", gc=False):
+    """One step of the protocol: a value, which nothing leads back to, so the garbage collector need not look at it."""
 
     refusals: ClassVar[tuple[type[SettlemarkError], ...]] = ()
 
@@ -78,7 +80,7 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
 class Begin(Command, frozen=True, tag="begin"):
     """A transaction begins."""
 
-    refusals = (Cancelled, Entangled, StateError)
+    refusals = (Cancelled, Halted, Entangled, StateError)
 
     name: str
     run: str | None = None
@@ -93,6 +95,16 @@ class Begin(Command, frozen=True, tag="begin"):
     guards: Guards = ALL_ON
     queues: bool = False
     mends: bool = False
+    agents: tuple[str, ...] = ()
+
+
+class Joined(Command, frozen=True, tag="joined"):
+    """An agent begins to act in a transaction."""
+
+    refusals = (Halted,)
+
+    txn: TxnId
+    agent: str
 
 
 class Split(Command, frozen=True, tag="split"):
@@ -104,6 +116,7 @@ class Split(Command, frozen=True, tag="split"):
     guards: Guards = ALL_ON
     tools: tuple[tuple[str, int, str], ...] = ()
     hooked: bool = False
+    agents: tuple[str, ...] = ()
 
 
 class Cancel(Command, frozen=True, tag="cancel"):
@@ -116,6 +129,25 @@ class Unfence(Command, frozen=True, tag="unfence"):
     """The fences of these runs are removed."""
 
     runs: tuple[str, ...]
+
+
+class Halt(Command, frozen=True, tag="halt"):
+    """An operator halts a scope, a run, an agent, or with none of them everything."""
+
+    scope: Scope | None
+    run: str | None
+    by: str
+    because: str
+    since: float
+    agent: str | None = None
+
+
+class Lift(Command, frozen=True, tag="lift"):
+    """A halt is lifted."""
+
+    refusals = (UsageError,)
+
+    number: int
 
 
 # ---- touching
@@ -275,6 +307,12 @@ class Reinstate(Command, frozen=True, tag="reinstate"):
     tool: str
 
 
+class Owe(Command, frozen=True, tag="owe"):
+    """Something is owed that a tool ("": none) fulfils: from now on its commits look for what they fulfil."""
+
+    tool: str
+
+
 # ---- ownership
 
 
@@ -340,7 +378,9 @@ def plain(values: Iterable[Any]) -> tuple[Any, ...]:
 
 
 def _ref(call: Call) -> CallRef:
-    return CallRef(TxnId(call.txn.id), call.number, call.scope, call.mode, call.place, call.turned, int(call.leaves))
+    return CallRef(
+        TxnId(call.txn.id), call.number, call.scope, call.mode, call.place, call.turned, int(call.leaves), call.commutes
+    )
 
 
 def _detail(said: dict[str, object]) -> dict[str, Said]:
@@ -352,11 +392,11 @@ def _of_a_class(value: Any) -> Any:
 
 
 _kind: Callable[[Any], type[Any]] = type
-_AS_THEY_ARE = frozenset({int, bool, float, type(None), Scope, Mode, Reason, Guards})
+_AS_THEY_ARE = frozenset({int, bool, float, str, type(None), Scope, Mode, Reason, Guards})
+"""Types of what a command holds as it is given: a text is an identity, checked where it came in, or is prose by now."""
 _PLAIN: dict[type[Any], Callable[[Any], Any]] = {
     Call: _ref,
     Txn: attrgetter("id"),
-    str: partial(prose, most=CAUSE),
     tuple: plain,
     list: plain,
     dict: _detail,
@@ -392,9 +432,12 @@ _ENCODER = msgspec.json.Encoder(enc_hook=_to_text)
 _DECODER = msgspec.json.Decoder(
     tuple[
         Begin
+        | Joined
         | Split
         | Cancel
         | Unfence
+        | Halt
+        | Lift
         | Admit
         | Declare
         | Withdraw
@@ -415,6 +458,7 @@ _DECODER = msgspec.json.Decoder(
         | Rebind
         | Revoke
         | Reinstate
+        | Owe
         | Park
         | Own
         | Bury

@@ -1,8 +1,9 @@
-"""What the protocol decides about: transactions, their holds on scopes, their calls, and their waits."""
+"""What the protocol decides about: transactions, their holds on scopes, their calls, and their waits; and halts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 from enum import Enum, auto
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple, TypedDict
@@ -46,6 +47,7 @@ class Placing(TypedDict, total=False):
     role: Role
     guards: Guards
     queues: bool
+    agents: tuple[str, ...]
 
 
 class Binding(NamedTuple):
@@ -81,6 +83,8 @@ class Hold(msgspec.Struct, eq=False):
     """One transaction's hold on one scope, with its counts of claims, held effects, reads and waits.
 
     Attributes:
+        commutes: the group of effects that it stands for; empty once it stands for anything else (a read, an effect of
+            no group or of another), None before its first request.
         match: what the scope overlaps while nobody holds a wildcard.
         last_act: the number, within the transaction, of the last act on the scope.
         lined: a race was lost here, or may be: later ones may wait behind this hold.
@@ -103,6 +107,23 @@ class Hold(msgspec.Struct, eq=False):
     busy: bool = False
     reading: bool = False
     lined: bool = False
+    commutes: str | None = None
+
+    def stands_for(self, group: str) -> None:
+        """Note a request of a group's effect, or with no group of anything else: what it stood for it still does."""
+        self.commutes = group if self.commutes in (None, group) else ""
+
+    def commutes_with(self, other: Hold) -> bool:
+        """Whether all that stands under another's hold may happen before or after all that stands under this one.
+
+        On one scope, not on a parent and its child: nothing tells that a group's effects on the two commute. A scope
+        that was declared may be touched in any way.
+        """
+        return self.commutes_as(self.commutes, other)
+
+    def commutes_as(self, group: str | None, other: Hold) -> bool:
+        """As `commutes_with`, if this stood for effects of a group."""
+        return bool(group) and group == other.commutes and not other.declared and self.path[-1] is other.path[-1]
 
 
 AGE: Callable[[Hold], tuple[Position, int]] = attrgetter("txn.position", "since")
@@ -114,6 +135,7 @@ class Call(msgspec.Struct, eq=False):
 
     Attributes:
         place: the decision's number; -1 for a read.
+        commutes: the group of effects that this one commutes with on its scope; empty for none.
         turned: issued as one of several, in an order.
         leaves: see `leaving`.
         number: within its transaction, once the call was requested.
@@ -132,6 +154,7 @@ class Call(msgspec.Struct, eq=False):
     admitted: bool = False
     returned: bool = False
     since: int = 0
+    commutes: str = ""
 
 
 class Blocked(NamedTuple):
@@ -161,6 +184,7 @@ class Txn(msgspec.Struct, eq=False):
         judged: the hooks approved it as it is, before it was split off.
         since: when it began, in the store's time; `moved`: when its state last changed.
         parked: its framework has put it aside, and will resume it.
+        agents: the agents that act in it, as their callers name them.
     """
 
     id: int
@@ -204,6 +228,7 @@ class Txn(msgspec.Struct, eq=False):
     since: int = 0
     moved: int = 0
     parked: bool = False
+    agents: tuple[str, ...] = ()
 
     __repr__ = object.__repr__  # the fields lead to all other transactions
 
@@ -213,6 +238,91 @@ class Txn(msgspec.Struct, eq=False):
         return self.position[0]
 
     @property
+    def touched(self) -> list[Scope]:
+        """The scopes that it has touched, or asked to; not those that it only declared."""
+        return [hold.scope for hold in self.holds.values() if hold.touched or hold.wants]
+
+    @property
     def finished(self) -> bool:
         """Whether its releases or undos are done."""
         return self.state in FINISHED
+
+
+# ---- halts
+
+EVERYTHING = "everything"
+"""What is halted by a halt of neither a scope nor a run, as people name it."""
+
+
+class Halt(NamedTuple):
+    """A halt that stands, or once stood; see `Settlement.halt`.
+
+    Attributes:
+        number: names it.
+        scope: what is halted, with all that overlaps it; None: it is no scope.
+        run: the run that is halted, or with `*` at its end all runs that begin so; None: it is no run.
+        agent: the agent that is halted, in all runs; None: it is no agent. With none of the three, all is halted.
+        by: who halted it.
+        because: why.
+        since: since when, in seconds since 1970 on the store's clock.
+        resumed_by: who lifted it; None while it stands.
+        resumed_at: when it was lifted, on the store's clock.
+
+    >>> Halt(1, Scope.parse("payment:/ada"), None, "eve", "odd payments", 0.0).what
+    'payment:/ada'
+    """
+
+    number: int
+    scope: Scope | None
+    run: str | None
+    by: str
+    because: str
+    since: float
+    resumed_by: str | None = None
+    resumed_at: float | None = None
+    agent: str | None = None
+
+    @property
+    def what(self) -> str:
+        """What is halted, as people name it."""
+        if self.scope is not None:
+            return self.scope.text
+        if self.agent is not None:
+            return f"agent {self.agent}"
+        return EVERYTHING if self.run is None else f"run {self.run}"
+
+    @property
+    def stands(self) -> bool:
+        """Whether it is not lifted."""
+        return self.resumed_at is None
+
+    def covers(self, run: str, scopes: Iterable[Scope], agents: Iterable[str] = ()) -> bool:
+        """Whether work of a run, and of these agents, on these scopes is halted by it.
+
+        >>> Halt(1, None, "ada/*", "eve", "", 0.0).covers("ada/7", ())
+        True
+        """
+        if self.agent is not None:
+            return self.agent in agents
+        if self.scope is not None:
+            return any(self.scope.overlaps(scope) for scope in scopes)
+        if self.run is None:
+            return True
+        return run.startswith(self.run[:-1]) if self.run.endswith("*") else run == self.run
+
+    def is_of(self, scope: Scope | None, run: str | None, agent: str | None = None) -> bool:
+        """Whether it halts exactly this."""
+        return (self.scope, self.run, self.agent) == (scope, run, agent)
+
+    def values(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return {**self._asdict(), "scope": None if self.scope is None else self.scope.text, "what": self.what}
+
+
+def shown_time(seconds: float) -> str:
+    """Return a time on the store's clock, for people.
+
+    >>> shown_time(0)
+    '1970-01-01 00:00:00 UTC'
+    """
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -223,11 +223,13 @@ class ScopeIndex:
     def _note_leaving(self, path: list[Node], position: Position) -> None:
         """Note when the oldest holder of a scope leaves it, unless it was alone there: then nobody waits."""
         everybody = path[0].all_positions[HOLDS]
-        if everybody is None or len(everybody.items) == 1:
+        assert everybody is not None, "who leaves is among them"
+        if len(everybody.items) == 1:
             return
         now = self.clock()
         for found in (path[-1].own_positions[HOLDS], *(node.all_positions[HOLDS] for node in path)):
-            if found is not None and found.items[0] == position:
+            assert found is not None
+            if found.items[0] == position:
                 found.left = now
 
     def left(self, match: Match) -> float:

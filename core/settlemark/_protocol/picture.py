@@ -55,14 +55,36 @@ def _read(index: ScopeIndex, scope: Scope, seen: int) -> tuple[str, bool]:
 
 def _transaction(index: ScopeIndex, txn: Txn, rank: Mapping[int, int], names: Mapping[int, str]) -> tuple[Any, ...]:
     holds = sorted(
-        (h.scope.text, rank[h.since], rank[h.granted], h.declared, h.claims, h.held, h.wants, h.readings, h.lined)
+        (
+            h.scope.text,
+            rank[h.since],
+            rank[h.granted],
+            h.declared,
+            h.claims,
+            h.held,
+            h.wants,
+            h.readings,
+            h.lined,
+            h.commutes is None,
+            h.commutes or "",
+        )
         for h in txn.holds.values()
     )
     reads = sorted(_read(index, scope, seen) for known in (txn.reads, txn.plan) for scope, seen in known.items())
     flags = (txn.state, txn.reason, txn.wrote, txn.writes, txn.released, txn.retry, txn.running, txn.begins_again)
     ties = (names.get(txn.parent), names.get(txn.group), txn.role)
     early = _early(txn, names) if txn.preds or txn.dependents else ()
-    return (txn.name, txn.attempt, *ties, *flags, tuple(holds), tuple(reads), early, tuple(txn.tools.items()))
+    return (
+        txn.name,
+        txn.attempt,
+        txn.agents,
+        *ties,
+        *flags,
+        tuple(holds),
+        tuple(reads),
+        early,
+        tuple(txn.tools.items()),
+    )
 
 
 def _early(txn: Txn, names: Mapping[int, str]) -> tuple[Any, ...]:

@@ -4,8 +4,8 @@
 place in the order), `admission` (who may touch, who waits), `precedence` (who gives way: wounds and restamps),
 `waiting_line` (who begins again behind whom), `calls` (a call after its admission), `staleness` and `tools` (what has
 changed under a plan), `decision` (who commits), `abort` (who is undone, and tried again), `frontier` (what is final:
-floors and fences), `ownership` (which worker ends a transaction). All rules work on one `board`. `commands` has every
-step as a value, `states` the table of a transaction's life.
+floors, fences and halts), `ownership` (which worker ends a transaction). All rules work on one `board`. `commands` has
+every step as a value, `states` the table of a transaction's life.
 
 Sources: Atomix §2.4 and appendix A (seal, progress predicate, stale reads), timely dataflow (holds as capabilities),
 and rules that were model-checked for this project. Every wait goes from a larger position to a smaller one, or for an
@@ -20,18 +20,20 @@ from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 from settlemark._edges.errors import SettlemarkError
+from settlemark._edges.text import CAUSE, prose
 from settlemark._model.guards import ALL_ON, Guards
 from settlemark._model.scope import Scope
 from settlemark._protocol import commands as c
 from settlemark._protocol.board import Board
 from settlemark._protocol.chronicle import Chronicle
 from settlemark._protocol.commands import Command
-from settlemark._protocol.holdings import NOBODY, Blocked, Call, Mode, Role, Ticket, Txn
+from settlemark._protocol.holdings import NOBODY, Blocked, Call, Halt, Mode, Role, Ticket, Txn
 from settlemark._protocol.index import Position
 from settlemark._protocol.picture import picture
+from settlemark._protocol.refusals import halted
 from settlemark._protocol.rules.parts import Parts, restored
 from settlemark._protocol.rules.tools import Tools, phantom
-from settlemark._protocol.states import Reason
+from settlemark._protocol.states import Reason, State
 from settlemark._protocol.versions import FLOORS
 
 _Given = ParamSpec("_Given")
@@ -121,6 +123,11 @@ class Protocol:
         return self.board.next_epoch
 
     @property
+    def halts(self) -> dict[int, Halt]:
+        """The halts that stand, by number."""
+        return self.board.halts
+
+    @property
     def changes(self) -> int:
         """The number of tool changes so far."""
         return self.tools.changes
@@ -157,6 +164,7 @@ class Protocol:
         guards: Guards = ALL_ON,
         queues: bool = False,
         mends: bool = False,
+        agents: tuple[str, ...] = (),
         into: Txn | None = None,
     ) -> Txn:
         """Return a new open transaction at a fresh epoch (or at `position`, which nobody may have).
@@ -176,15 +184,18 @@ class Protocol:
             role: its purpose; see `Role`.
             mends: it exists to undo effects of others: nobody resumes it, and recovery begins a new one while there is
                 something to undo.
+            agents: the agents that act in it; none given: those of `parent`.
             into: an object made of all this before, which becomes the transaction.
 
         Raises:
             Cancelled: the run is fenced.
+            Halted: the run, an agent or everything is halted.
             Entangled: it declares what its parent holds.
             StateError: its hold has been dropped.
         """
-        begin = self._parts.beginnings.begin
-        return self._take(
+        begin: Any = self._parts.beginnings.begin
+        named: dict[str, Any] = {"agents": agents} if agents else {}
+        begun: Txn = self._take(
             c.Begin,
             begin if into is None else partial(begin, into=into),
             name,
@@ -200,7 +211,9 @@ class Protocol:
             guards,
             queues,
             mends,
+            **named,
         )
+        return begun
 
     def split(
         self,
@@ -211,13 +224,15 @@ class Protocol:
         tools: Iterable[Any] = (),
         *,
         hooked: bool = False,
+        agents: tuple[str, ...] = (),
     ) -> Txn:
         """Return a new transaction, parked, that holds nothing and depends on these scopes as they are now.
 
         `tools` are the tools it planned to call: by name, the number and signature of each binding. `hooked` says that
         the whole transaction had hooks: they have approved the split-off part as it is.
         """
-        return self._take(c.Split, self._parts.beginnings.split, name, run, reads, guards, tuple(tools), hooked=hooked)
+        split = self._parts.beginnings.split
+        return self._take(c.Split, split, name, run, reads, guards, tuple(tools), hooked=hooked, agents=agents)
 
     def refuse_fenced(self, name: str, run: str) -> None:
         """Raise `Cancelled` when a run is fenced."""
@@ -231,11 +246,60 @@ class Protocol:
         """Remove the fences of runs that are long over."""
         self._take(c.Unfence, self._parts.fences.unfence, tuple(runs))
 
+    def halt(
+        self,
+        scope: Scope | None,
+        run: str | None,
+        agent: str | None = None,
+        *,
+        by: str,
+        because: str,
+        since: float,
+    ) -> Halt:
+        """Halt a scope, a run, an agent, or with none of them everything: what is open there is aborted."""
+        because = prose(because, CAUSE)  # every replica keeps this text
+        return self._take(c.Halt, self._parts.halts.halt, scope, run, by, because, since, agent)
+
+    def lift(self, number: int) -> Halt:
+        """Lift a halt, and return it; `UsageError` when none of this number stands."""
+        return self._take(c.Lift, self._parts.halts.lift, number)
+
+    def halted(self, txn: Txn) -> Halt | None:
+        """Return a halt that keeps a transaction from acting, or None."""
+        return self._parts.halts.on(txn) if self.board.halts else None
+
+    def halted_call(self, run: str, scopes: Iterable[Scope] = (), agents: Iterable[str] = ()) -> Halt | None:
+        """Return a halt that keeps a run, or agents, from acting on scopes, or None."""
+        return self._parts.halts.over(run, tuple(scopes), agents) if self.board.halts else None
+
+    def join(self, txn: Txn, agent: str) -> None:
+        """Note that an agent begins to act in a transaction; `Halted` when the agent is halted, and nothing moved."""
+        self._take(c.Joined, self._parts.halts.join, txn, agent)
+
+    def stays(self, txn: Txn) -> bool:
+        """Whether a sealed or decided transaction stays as it is until a halt is lifted."""
+        return txn.state in (State.SEALED, State.RELEASING) and self.halted(txn) is not None
+
+    def put_aside(self, txn: Txn, worker: str) -> None:
+        """Put such a transaction aside, between two acts: its worker goes on with it when the halt is lifted."""
+        self.park(txn, parked=True)
+        self.own(txn, worker)
+
+    def go_on(self, txn: Txn) -> bool:
+        """Record that such a transaction is taken up; return whether it was put aside."""
+        aside = txn.parked and txn.state in (State.SEALED, State.RELEASING)
+        if aside:
+            self.park(txn, parked=False)
+        return aside
+
     # ---- touching
 
-    def request(self, txn: Txn, scope: Scope, mode: Mode, place: int = -1) -> Call:
-        """Return a request to be admitted; nothing has moved. `place` is the decision's number in its transaction."""
-        return Call(txn, scope, mode, place)
+    def request(self, txn: Txn, scope: Scope, mode: Mode, place: int = -1, commutes: str = "") -> Call:
+        """Return a request to be admitted; nothing has moved.
+
+        `place` is the decision's number in its transaction, `commutes` the group of effects that it commutes with.
+        """
+        return Call(txn, scope, mode, place, commutes=commutes)
 
     def admit(self, call: Call, planned: tuple[str, str, int] | None = None, patient: bool = True) -> Blocked | None:
         """Admit a request and return None, or return whom it waits for; ask again when that one has moved.
@@ -246,6 +310,7 @@ class Protocol:
         Raises:
             LateAppend: the transaction was sealed; it is aborted as a protocol violation.
             Refused: the transaction was aborted, or its plan was found stale just now.
+            Halted: the scope, its run or everything is halted; nothing moved.
             Revoked: the tool was revoked; nothing moved.
             Entangled: the request would wait for a transaction that cannot end before its own.
             StateError: the transaction has settled.
@@ -323,7 +388,11 @@ class Protocol:
 
         Raises:
             Refused: it was aborted, or is aborted now because something it read has changed.
+            Halted: it is halted; nothing moved.
         """
+        halt = self.halted(txn)
+        if halt is not None:
+            raise halted(txn.name, txn.epoch, halt, parked=True)
         self.refuse_stale(txn)
         blocked = self._parts.decision.waits_for(txn)
         if blocked is None:
@@ -372,6 +441,11 @@ class Protocol:
         """Reinstate a revoked tool."""
         self._take(c.Reinstate, self.tools.reinstate, tool)
 
+    def owe(self, tool: str) -> None:
+        """Record that something is owed which a tool ("": none) fulfils; its commits then look for that."""
+        if tool not in self.tools.owed:
+            self._take(c.Owe, self.tools.owe, tool)
+
     def phantom(self, txn: Txn, tool: str, how: str, remedy: str) -> None:
         """Abort a transaction if a tool it plans to call was changed or removed."""
         self.abort(txn, Reason.STALE, **phantom(tool, how, remedy))
@@ -415,6 +489,11 @@ class Protocol:
         A returning call is no move for a `sibling`, a call that waits for others of its own turn: the turn wakes it.
         """
         return self.board.watch(watched, sibling=sibling)
+
+    def watch_ends(self, ticket: Ticket) -> None:
+        """Have a ticket fire when any transaction ends."""
+        if ticket not in self.board.ends:
+            self.board.ends.append(ticket)
 
     def unwatch(self, ticket: Ticket, *watched: Txn) -> None:
         """Take a ticket back."""
@@ -476,7 +555,8 @@ class Protocol:
         """Return a hashable picture of the state: equal for two states that behave alike."""
         board, tools = self.board, self.tools
         rules = (tuple(sorted(board.fenced)), tuple(sorted(tools.bindings.items())), tuple(sorted(tools.revoked)))
-        return picture(board.index, board.versions, board.live, rules)
+        halts = tuple(sorted((halt.what, halt.run or "") for halt in board.halts.values()))
+        return picture(board.index, board.versions, board.live, (*rules, tuple(sorted(tools.owed)), halts))
 
 
 __all__ = ["NOBODY", "Protocol"]

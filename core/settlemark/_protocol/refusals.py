@@ -7,6 +7,7 @@ from typing import Any
 from settlemark._edges.errors import (
     Cancelled,
     Cascaded,
+    Halted,
     LateAppend,
     LeaseLost,
     Overdue,
@@ -19,6 +20,7 @@ from settlemark._edges.errors import (
     Wounded,
 )
 from settlemark._edges.wording import by_reader
+from settlemark._protocol.holdings import Halt, shown_time
 from settlemark._protocol.states import Reason
 
 
@@ -44,6 +46,8 @@ def refusal(name: str, epoch: int, reason: Reason, detail: dict[str, Any]) -> Se
             )
         case Reason.CANCELLED:
             return Cancelled(f"{name} was cancelled: nothing of it acts any more", **data)
+        case Reason.HALTED:
+            return Halted(f"{name} was undone: {_told(detail)}", **data, parked=False)
         case Reason.TIMEOUT:
             return WaitTimeout(
                 f"{name} was undone: it waited {detail.get('waited'):g} s for {detail.get('holder')},"
@@ -72,6 +76,28 @@ def refusal(name: str, epoch: int, reason: Reason, detail: dict[str, Any]) -> Se
             cause = detail.get("cause")
             told = f": {cause}" if cause else ""
             return Refused(f"{name} was undone ({reason}){told}", **data)
+
+
+def halted(name: str, epoch: int | None, halt: Halt, *, parked: bool = False) -> Halted:
+    """Return the error for what a halt keeps from acting; `parked`: it goes on by itself once it is resumed."""
+    detail = detail_of(halt)
+    how = "is put aside as it is, and goes on by itself then: repeat nothing" if parked else "was not run"
+    return Halted(f"{name} {how}: {_told(detail)}", transaction=name, epoch=epoch, **detail, parked=parked)
+
+
+def detail_of(halt: Halt) -> dict[str, Any]:
+    """Return what errors tell of a halt."""
+    return {"halt": halt.number, "what": halt.what, "by": halt.by, "because": halt.because, "since": halt.since}
+
+
+def _told(detail: dict[str, Any]) -> str:
+    why = f": {detail.get('because')}" if detail.get("because") else ""
+    since = shown_time(float(detail.get("since") or 0))
+    return (
+        f"{detail.get('what')} is halted since {since} by {detail.get('by')}{why};"
+        f" settlement.resume({detail.get('halt')}, by=...) or settlemark resume {detail.get('halt')} lifts it, then"
+        " enter the name again"
+    )
 
 
 def rewound(name: str, epoch: int | None, by: str) -> Rewound:

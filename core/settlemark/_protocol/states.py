@@ -123,6 +123,7 @@ class Reason(StrEnum):
     CASCADED = "cascaded"
     VETOED = "vetoed"
     CANCELLED = "cancelled"
+    HALTED = "halted"
     TIMEOUT = "timeout"
     VIOLATION = "violation"
     REFUSED = "release refused"

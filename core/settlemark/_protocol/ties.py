@@ -122,8 +122,8 @@ def _refuse_inner(name: str, caller: Txn, scope: Scope) -> NoReturn:
 def refuse_siblings(known: Mapping[int, Txn], call: Call) -> None:
     """Check that a branch may touch a scope without waiting for another branch of its choice.
 
-    An eager effect of one branch stands until the choice: the others can neither read nor touch its scope. Held effects
-    may overlap, since at most one branch's are released.
+    An eager effect of one branch stands until the choice: the others can neither read nor touch its scope, but for
+    effects that commute with it. Held effects may overlap, since at most one branch's are released.
 
     Raises:
         Entangled: the branch would have to wait.
@@ -134,7 +134,11 @@ def refuse_siblings(known: Mapping[int, Txn], call: Call) -> None:
         if sibling.state not in UNSETTLED:
             continue  # waits for the undo
         waits = call.mode is Mode.FINAL and sibling.position < call.txn.position
+        own = next((hold for hold in call.txn.holds.values() if hold.scope == call.scope), None)
+        group = call.commutes if own is None or own.commutes in (None, call.commutes) else ""
         for hold in sibling.holds.values():
+            if group and group == hold.commutes and hold.scope == call.scope and not hold.declared:
+                continue
             if (hold.claims or waits) and hold.scope.overlaps(call.scope):
                 _refuse_branch(call.txn, sibling, call.scope)
 
@@ -237,8 +241,14 @@ def unsettled(known: Mapping[int, Txn], txn: Txn) -> Blocked | None:
 
 
 def is_open_to(hold: Hold) -> bool:
-    """Whether a claim may be read through now: no act is in flight there, and no undo."""
+    """Whether a claim may be read through now: no act is in flight there, and no undo.
+
+    Claims that commute are read through by nobody: their authors settle in any order, and no version tells which of
+    them a read has seen.
+    """
     txn = hold.txn
+    if hold.commutes:
+        return False
     if txn.state is State.ABORTING or (txn.state is State.RELEASING and hold.held):
         return False
     return not any(call.hold is hold and not call.returned and call.mode in AT_ONCE for call in txn.calls.values())

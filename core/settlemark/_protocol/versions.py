@@ -207,12 +207,13 @@ class Versions:
 
     def advance(self, scope: Scope, position: Position) -> None:
         """Raise the floor of a scope without a write."""
-        # The base too: a replica that began with an image does not know the floors forgotten before.
-        if self.floor(scope, self._index.match(scope)) >= position:
+        # A replica that began with an image does not know the floors forgotten before.
+        if max(self.base, self.folded.get(scope.type, NOWHERE)) >= position:
             return
         path = self._index.enter(scope)
-        self._index.raise_floor(path, position)
-        self._log.append(Entry(self.sequence, position, (), (scope,), [path]))
+        if all(node.floor < position for node in path):  # that of a part of the scope is not one of the scope
+            self._index.raise_floor(path, position)
+            self._log.append(Entry(self.sequence, position, (), (scope,), [path]))
 
     def floor(self, scope: Scope, match: Match) -> Position:
         """Return the position at or below which nobody may newly touch a scope."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
@@ -11,6 +11,7 @@ from settlemark._model import json_text
 from settlemark._model.disposition import AT_A_GATE
 from settlemark._model.effect_class import Outcome
 from settlemark._protocol.states import FINISHED, Reason, State, Tag
+from settlemark._report.stuck import any_stuck
 from settlemark._report.verdicts import is_rewound
 from settlemark.ledger._contract import RecordedEffect, RecordedTransaction
 from settlemark.ledger._lease import held_by_zombies
@@ -33,6 +34,7 @@ _WHY = {
     Reason.WOUNDED: "an older transaction needed what it had claimed",
     Reason.VETOED: "a hook said no before the commit",
     Reason.CANCELLED: "its run was cancelled",
+    Reason.HALTED: "an operator had halted it",
     Reason.TIMEOUT: "it waited too long for another",
     Reason.VIOLATION: "a call came after it was sealed",
     Reason.REFUSED: "the first release was refused",
@@ -178,12 +180,13 @@ def headline(recorded: RecordedTransaction) -> str:
     name, state = _name(recorded), recorded.state
     left = sum(1 for _ in left_over([recorded]))
     to_mend = "" if not left else f" {left} effect{'s' * (left > 1)} left to mend."
+    stuck = ", and is stuck" if any_stuck(recorded) else ""
     if state is State.COMMITTED and is_rewound(recorded):
-        return f"{name} committed, and was undone afterwards, because {why(recorded)}.{to_mend}"
+        return f"{name} committed, and was undone afterwards, because {why(recorded)}{stuck}.{to_mend}"
     if state is State.COMMITTED:
-        return f"{name} committed in part.{to_mend}" if left else f"{name} committed."
+        return f"{name} committed in part{stuck}.{to_mend}" if left else f"{name} committed."
     if state is State.ABORTED:
-        return f"{name} {'aborted' if left else 'was undone'}, because {why(recorded)}.{to_mend}"
+        return f"{name} {'aborted' if left else 'was undone'}, because {why(recorded)}{stuck}.{to_mend}"
     if state is State.ABORTING:
         return f"{name} is being undone, because {why(recorded)}.{_silent(recorded)}"
     if state is State.RELEASING:
@@ -218,45 +221,57 @@ def why(recorded: RecordedTransaction) -> str:
     return f"{told} ({given})" if given else told
 
 
-def became(effect: RecordedEffect) -> str:
-    """Say an effect's outcome, with its residue if any."""
-    words = _outcome(effect)
+def became(effect: RecordedEffect, quoted: Callable[[str], str] = _one_line) -> str:
+    """Say an effect's outcome, with its residue if any; errors and notes stand in it as `quoted` writes them."""
+    words, told = _outcome(effect, quoted), str(effect.disposed)
     if effect.tag in (None, Tag.CLEAN):
-        said = answer_of(effect) or (_one_line(str(effect.disposed)) if effect.disposition in AT_A_GATE else "")
+        said = answer_of(effect, quoted) or (quoted(told) if effect.disposition in AT_A_GATE and told else "")
         return f"{words} ({said})" if said else words
-    dealt = "" if effect.dealt_at is None else f"; {dealt_with(effect)}"
-    told = _one_line(str(effect.disposed))
-    return f"{words} [{effect.tag}{f': {told}' if told else ''}{dealt}]"
+    dealt = "" if effect.dealt_at is None else f"; {dealt_with(effect, quoted)}"
+    return f"{words} [{effect.tag}{f': {quoted(told)}' if told else ''}{dealt}]"
 
 
-def dealt_with(effect: RecordedEffect) -> str:
+def dealt_with(effect: RecordedEffect, quoted: Callable[[str], str] = _one_line) -> str:
     """Say who has dealt with an effect's residue, when and how."""
     when = datetime.fromtimestamp(effect.dealt_at or 0.0, UTC).strftime("%Y-%m-%d %H:%M UTC")
     note = said_values(effect).get("note")
-    return f"dealt with by {effect.said_by}, {when}{f': {_one_line(str(note))}' if note else ''}"
+    return f"dealt with by {effect.said_by}, {when}{f': {quoted(str(note))}' if note else ''}"
 
 
 _ANSWERS = {"approve": "approved", "edit": "approved with other arguments", "reject": "rejected"}
 
 
-def answer_of(effect: RecordedEffect) -> str:
+def answer_of(effect: RecordedEffect, quoted: Callable[[str], str] = _one_line) -> str:
     """Say what a person has answered about an effect from elsewhere; "" if nobody has."""
+    answer = _ANSWERS.get(effect.verdict or "")
+    because = said_values(effect).get("because")
+    return "" if answer is None else f"{answer} by {effect.said_by}{f': {quoted(str(because))}' if because else ''}"
+
+
+def answer_values(effect: RecordedEffect) -> dict[str, Any] | None:
+    """Return a person's answer to the question about an effect; None if nobody has answered.
+
+    Where arguments were given in place of the effect's own, and cannot be read here, nobody here can act on the answer:
+    None, too.
+    """
+    if effect.verdict not in _ANSWERS:
+        return None
     said = said_values(effect)
-    answer = _ANSWERS.get(str(said.get("decision")))
-    because = said.get("because")
-    return "" if answer is None else f"{answer} by {effect.said_by}{f': {_one_line(str(because))}' if because else ''}"
+    if effect.verdict == "edit" and "arguments" not in said:
+        return None
+    return {**said, "decision": effect.verdict}
 
 
 def said_values(effect: RecordedEffect) -> dict[str, Any]:
-    """Return the last answer of a person about an effect; empty where there is none, or it cannot be read."""
+    """Return the words of a person's last answer or verdict; empty where there are none, or they cannot be read."""
     if effect.said is None or isinstance(effect.said, Unreadable):
         return {}
     return cast("dict[str, Any]", json_text.decode(effect.said))
 
 
-def _outcome(effect: RecordedEffect) -> str:
+def _outcome(effect: RecordedEffect, quoted: Callable[[str], str]) -> str:
     if effect.outcome is Outcome.FAILED and effect.error:
-        return f"failed ({_one_line(effect.error)})"
+        return f"failed ({quoted(effect.error)})"
     if effect.outcome is Outcome.CONFIRMED and effect.tag is Tag.UNRESOLVED:
         return "confirmed, and not undone"
     return _BECAME[effect.outcome]
@@ -290,22 +305,21 @@ def _waited(recorded: RecordedTransaction) -> str:
 def as_values(recorded: RecordedTransaction) -> dict[str, Any]:
     """Return the record of a transaction as JSON values."""
     row = recorded.row
-    # Packed: a table of fields.
     return {
-        "name": row.name, "attempt": row.attempt, "run": row.run, "state": recorded.state.value,
+        "name": row.name, "attempt": row.attempt, "run": row.run, "agents": list(row.agents),
+        "state": recorded.state.value,
         "reason": None if recorded.reason is None else recorded.reason.value, "cause": recorded.cause,
         "link": recorded.link, "waits_for": recorded.waits_for, "waits_on": recorded.waits_on, "epoch": recorded.epoch,
         "ordinal": row.ordinal, "owner": row.owner, "opened_at": row.at, "sealed_at": recorded.sealed_at,
         "decided_at": recorded.decided_at, "settled_at": recorded.settled_at,
-        "waits": [waited._asdict() for waited in recorded.waits],
+        "waits": [waited._asdict() for waited in recorded.waits], "stuck": any_stuck(recorded),
         "effects": [effect_values(effect) for _, effect in issued(recorded)],
-    }  # fmt: skip
+    }  # fmt: skip # a table of fields
 
 
 def effect_values(effect: RecordedEffect) -> dict[str, Any]:
     """Return the record of an effect as JSON values."""
     row = effect.row
-    # Packed: a table of fields.
     return {
         "position": row.position, "tool": row.tool, "class": row.kind.value, "scope": row.scope, "held": row.held,
         "key": row.key, "call_id": row.call_id, "rationale": row.rationale,
@@ -316,7 +330,7 @@ def effect_values(effect: RecordedEffect) -> dict[str, Any]:
         "question": effect.question, "contradicted": effect.contradicted,
         "intended_at": row.at, "settled_at": effect.settled_at, "said": said_values(effect) or None,
         "said_by": effect.said_by, "said_at": effect.said_at, "dealt_at": effect.dealt_at,
-    }  # fmt: skip
+    }  # fmt: skip # a table of fields
 
 
 def residue_values(transactions: Sequence[RecordedTransaction], *, dealt: bool = False) -> list[dict[str, Any]]:
@@ -375,7 +389,9 @@ def dealt_table(transactions: Sequence[RecordedTransaction]) -> Table:
 def _transactions_table(transactions: Sequence[RecordedTransaction]) -> Table:
     table = new_table("Transactions", "transaction", "run", "state", "effects", "opened (UTC)", "took", "waited", "why")
     for recorded in transactions:
-        state = "waiting" if recorded.state is State.SEALED and waits(recorded) is not None else recorded.state
+        state = f"{recorded.state}{', stuck' if any_stuck(recorded) else ''}"
+        if recorded.state is State.SEALED and waits(recorded) is not None:
+            state = "waiting"
         settled = recorded.settled_at if recorded.state in FINISHED else None
         took = "" if settled is None else f"{settled - recorded.row.at:.3f} s"
         opened = datetime.fromtimestamp(recorded.row.at, UTC).strftime("%Y-%m-%d %H:%M:%S")

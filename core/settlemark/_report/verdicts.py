@@ -186,10 +186,7 @@ def is_resolved(effect: RecordedEffect) -> bool:
 
 def verdict_of(effect: RecordedEffect) -> Verdict | None:
     """Return an operator's last verdict on an effect, or None."""
-    if effect.said is None or isinstance(effect.said, Unreadable):
-        return None
-    said = json_text.decode(effect.said).get("verdict")
-    return cast("Verdict", said) if said in get_args(Verdict) else None
+    return cast("Verdict", effect.verdict) if effect.verdict in get_args(Verdict) else None
 
 
 def said_of(effect: RecordedEffect, change: OutcomeChange | None, verdict: Verdict, word: Word) -> Said:
@@ -198,7 +195,7 @@ def said_of(effect: RecordedEffect, change: OutcomeChange | None, verdict: Verdi
     after = before if change is None else change.tag not in (None, Tag.CLEAN)
     dealt = verdict == "dealt_with" or (before and not after)
     text = json_text.encode({"verdict": verdict, "note": prose(word.note)})
-    return Said(effect.row.key, text, word.by, word.at, dealt, effect.row.tool)
+    return Said(effect.row.key, text, word.by, word.at, dealt, effect.row.tool, verdict)
 
 
 def _dealt_with(recorded: RecordedTransaction, effect: RecordedEffect, word: Word) -> OutcomeChange | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger("settlemark")
 
 _GRACE_SECONDS = 0.05
+_REST_TIMES = 9
+"""How many times as long as a look has kept the processor busy the next one waits."""
 _SLICE_SECONDS = 1.0
 _MOST_THREADS = 8
 
@@ -131,11 +134,14 @@ class Maintenance:
             driver = self._driver()
             if driver is None:
                 return
+            began = time.thread_time()
             self._try(self._work(driver))
+            spent = time.thread_time() - began
             pause = self._pause(driver)
             del driver
             if self._wake.wait(pause):
-                self._stopped.wait(_GRACE_SECONDS)  # the step's own caller concludes it, if there is one
+                # The step's own caller concludes it, if there is one; and a look at thousands leaves them time.
+                self._stopped.wait(max(_GRACE_SECONDS, _REST_TIMES * spent))
             self._wake.clear()
 
     def _work(self, driver: Driver) -> Program[None]:
@@ -161,7 +167,12 @@ class Maintenance:
         if loop is None or loop.is_closed() or not loop.is_running():
             run_sync(program)
             return None
-        running = asyncio.run_coroutine_threadsafe(self._in_loop(program), loop)
+        begun = self._in_loop(program)
+        try:
+            running = asyncio.run_coroutine_threadsafe(begun, loop)
+        except RuntimeError:  # the loop was closed meanwhile: nobody runs the program
+            begun.close()
+            return None
         self._running.add(running)
         running.add_done_callback(self._running.discard)
         if self._left_alone:
@@ -175,6 +186,8 @@ class Maintenance:
                 if loop.is_closed() or (self._stopped.is_set() and not loop.is_running()):
                     self._left_alone = True  # nobody runs the program any more: the next process takes it up
                     running.cancel()
+                    if loop.is_closed():
+                        begun.close()  # where it has not begun, nobody will
                     return None
 
     async def _in_loop(self, program: Program[Any]) -> None:
@@ -216,8 +229,12 @@ class Prober(Maintenance):
         return driver.resolution.ask_again()
 
     def _pause(self, driver: Driver) -> float:
-        due = driver.resolution.until_due()
+        due = self._until_due(driver)
         return self._every if due is None else min(self._every, due)
+
+    def _until_due(self, driver: Driver) -> float | None:
+        """Return for how many seconds there is nothing to do; None: nothing is known of."""
+        return driver.resolution.until_due()
 
 
 class Watch(Prober):
@@ -231,9 +248,68 @@ class Watch(Prober):
     def _work(self, driver: Driver) -> Program[None]:
         return driver.ages.look_at_ages(self._pool.take)
 
-    def _pause(self, driver: Driver) -> float:
-        due = driver.ages.until_aged()
-        return self._every if due is None else min(self._every, due)
+    def _until_due(self, driver: Driver) -> float | None:
+        return driver.ages.until_aged()
 
 
-__all__ = ["Maintenance", "Prober", "Watch"]
+class DueWatch(Prober):
+    """Has due obligations handled, in a background thread: a handler that hangs delays no transaction.
+
+    Starts when something is owed.
+    """
+
+    name = "settlemark-due"
+
+    def _work(self, driver: Driver) -> Program[None]:
+        return driver.obligations.settle_due()
+
+    def _until_due(self, driver: Driver) -> float | None:
+        return driver.obligations.until_due()
+
+
+class QuestionWatch(Prober):
+    """Has what is due about questions done, in a background thread.
+
+    Starts when a question with a deadline is put.
+    """
+
+    name = "settlemark-questions"
+
+    def _work(self, driver: Driver) -> Program[None]:
+        return driver.questions.settle_due()
+
+    def _until_due(self, driver: Driver) -> float | None:
+        return driver.questions.until_due()
+
+
+class LeaseKeeper(Prober):
+    """Renews the leases that are kept, in a background thread.
+
+    Starts at the first one.
+    """
+
+    name = "settlemark-leases"
+
+    def _work(self, driver: Driver) -> Program[None]:
+        return driver.leases.renew_due()
+
+    def _until_due(self, driver: Driver) -> float | None:
+        return driver.leases.until_due()
+
+
+class MendWatch(Prober):
+    """Has what is stuck mended, or a person paged, in background threads: a model that hangs delays nobody's page.
+
+    Starts when something may be stuck, in a settlement that mends.
+    """
+
+    name = "settlemark-mends"
+
+    def _work(self, driver: Driver) -> Program[None]:
+        return driver.mends.mend(self._pool.take)
+
+    def _until_due(self, driver: Driver) -> float | None:
+        return driver.mends.until_due()
+
+
+__all__ = ["DueWatch", "LeaseKeeper", "Maintenance", "MendWatch", "Prober", "QuestionWatch", "Watch"]

@@ -12,7 +12,7 @@ from settlemark._edges.on_drop import OnDrop
 from settlemark._edges.shield import abandon_shield, closed, deliver_signals, lower_shield, raise_shield
 from settlemark._runtime.aio import run_async
 from settlemark._runtime.apart import run_apart
-from settlemark._runtime.sync import run_sync
+from settlemark._runtime.sync import run_here
 
 S = TypeVar("S")
 A = TypeVar("A")
@@ -98,23 +98,20 @@ class Block(ABC, Generic[S, A]):
     def _shielded(self) -> int:
         """Note that the shield is about to be lowered; return how often the block has raised the shield."""
         guard, self._shield = self._shield, None
-        if guard is None:
-            return 0
-        guard.disarm()
-        return 1
+        return int(guard is not None and guard.disarm())
 
     @closed
     def __enter__(self) -> S:
         up = raise_shield()
         self._take(up=up)
         try:
-            run_sync(self._beginning())
+            run_here(self._beginning())
             entered = self._entered()
             self._now_certain(up=up)
         except BaseException:
             self._shielded()
             try:
-                run_sync(self._given_up())  # interrupted after the begin: nobody else would end it
+                run_here(self._given_up())  # interrupted after the begin: nobody else would end it
             finally:
                 if up:
                     lower_shield()
@@ -129,7 +126,7 @@ class Block(ABC, Generic[S, A]):
         up = raise_shield()  # a handler that the block has set does not strike behind this line
         try:
             self._disarm()
-            run_sync(self._freeing(self._leaving(error)))
+            run_here(self._freeing(self._leaving(error)))
         finally:
             if times := self._shielded() + up:
                 lower_shield(times)

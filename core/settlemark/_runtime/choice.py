@@ -118,7 +118,7 @@ class Choice:
             if entry is None or entry.failed is not None or anew:
                 entry = self._entries[label] = Once(self._named(label))
         attempt = yield from entry.get(lambda: self.candidate(label, declared=declared, anew=anew))
-        return Part(attempt, attempt.numbering.under(*place))
+        return Part(attempt, attempt.numbering).under(*place)
 
     def make(self, label: str | None, *, record: str) -> Program[None]:
         """Commit a candidate after undoing all others; with None undo all. `record` names what is kept of the decision.

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from weakref import WeakMethod
 
 from settlemark._acts.perform import Program
 from settlemark._engine.act import Acting
@@ -28,22 +29,30 @@ from settlemark._engine.splitting import Splitting
 from settlemark._engine.undo.abort import Beside, Undoing
 from settlemark._engine.undo.mend import Mending
 from settlemark._engine.undo.take_back import TakingBack
+from settlemark._leasing.leases import Leases
 from settlemark._lifecycle.ages import Ages
 from settlemark._lifecycle.approval import Answers
+from settlemark._lifecycle.asked.telling import Notices
+from settlemark._lifecycle.asked.watch import Questions
 from settlemark._lifecycle.entrance import Entrance
-from settlemark._lifecycle.fences import Fences
+from settlemark._lifecycle.fences import Fences, Halts
 from settlemark._lifecycle.gates import Gates
+from settlemark._lifecycle.owing import Obligations
 from settlemark._lifecycle.parking import Parking
 from settlemark._lifecycle.recovery import Recovery
 from settlemark._lifecycle.resolution import Resolution
 from settlemark._lifecycle.rewind.rewinds import Rewinds
 from settlemark._lifecycle.runs import Runs
 from settlemark._lifecycle.selection import Selection
+from settlemark._mending.ending import Ending
+from settlemark._mending.mends import Mends
 from settlemark._model.declaration import Declaration
 from settlemark._model.declare import declared_as
 from settlemark._model.scope import Scope
 from settlemark._observe.events import Recovered
 from settlemark._protocol.protocol import Protocol
+from settlemark._steering.pauses import Pauses
+from settlemark._steering.steers import Steers
 from settlemark.ledger._contract import Ledger
 
 
@@ -70,12 +79,21 @@ class Parts:
     resolution: type[Resolution] = Resolution
     parking: type[Parking] = Parking
     answers: type[Answers] = Answers
+    notices: type[Notices] = Notices
+    questions: type[Questions] = Questions
     ages: type[Ages] = Ages
     rewinds: type[Rewinds] = Rewinds
     entrance: type[Entrance] = Entrance
     runs: type[Runs] = Runs
     selection: type[Selection] = Selection
     fences: type[Fences] = Fences
+    halts: type[Halts] = Halts
+    obligations: type[Obligations] = Obligations
+    leases: type[Leases] = Leases
+    ending: type[Ending] = Ending
+    pauses: type[Pauses] = Pauses
+    steers: type[Steers] = Steers
+    mends: type[Mends] = Mends
 
 
 PARTS = Parts()
@@ -101,8 +119,14 @@ class Driver:
             call through all three.
         settling: decides, and `releases` performs what was held; `splitting` divides a transaction at its gates.
         recovery: takes up what ended processes left. `resolution` settles doubts. `ages` watches what stays open.
-        parking: puts aside what waits for a person; `answers` takes people's answers. `rewinds` goes back.
+        parking: puts aside what waits for a person; `answers` takes people's answers; `questions` keeps
+            their deadlines, and `notices` tells people of them. `rewinds` goes back.
         entrance: begins transactions. `runs` calls their bodies. `selection` decides choices. `fences` cancels runs.
+        halts: keeps scopes, runs or everything from acting until that is lifted.
+        obligations: opens them, waives them, and has those that are due handled. `leases` grants agents' leases.
+        ending: ends what is stuck, for operators; `mends` mends it by plans, and pages them.
+        pauses: has runs stop at a boundary, and go on.
+        steers: adds what is said to runs, and acknowledges it at their boundaries.
     """
 
     def __init__(
@@ -133,7 +157,7 @@ class Driver:
         self.calls = parts.calls(kernel, self.undoing, self.admission, self.acting, self.gates)
         self.releases = parts.releases(kernel, self.probing, self.freshness, self.splitting, self.residue, self.undoing)
         self.settling = parts.settling(
-            kernel, self.freshness, self.splitting, self.undoing, self.orphans, self.releases
+            kernel, self.freshness, self.splitting, self.undoing, self.orphans, self.releases, self.gates
         )
         self.recovery = parts.recovery(kernel, self.probing, self.undoing, self.releases, self.settling)
         self.resolution = parts.resolution(kernel, self.probing, self.undoing, self.admission, self.recovery)
@@ -141,12 +165,24 @@ class Driver:
             kernel, self.splitting, self.undoing, self.orphans, self.admission, self.calls, self.settling, self.recovery
         )
         self.answers = parts.answers(kernel, self.resolution, self.parking)
+        self.notices = parts.notices(kernel)
+        self.questions = parts.questions(kernel, self.notices, self.answers.overdue)
         self.ages = parts.ages(kernel, self.undoing, self.recovery)
         self.rewinds = parts.rewinds(kernel, self.residue, self.undoing, self.recovery, self.resolution)
         self.entrance = parts.entrance(kernel, self.recovery, self.ages)
         self.runs = parts.runs(kernel, self.undoing, self.settling, self.parking, self.answers, self.ages)
         self.selection = parts.selection(kernel, self.freshness, self.undoing, self.orphans, self.settling, self.runs)
         self.fences = parts.fences(kernel, self.undoing, self.recovery)
+        self.halts = parts.halts(kernel, self.undoing, self.recovery, self.answers)
+        self.obligations = parts.obligations(kernel)
+        self.leases = parts.leases(kernel)
+        self.ending = parts.ending(kernel, self.resolution, self.fences)
+        self.pauses = parts.pauses(kernel, self.rewinds, self.fences)
+        self.steers = parts.steers(kernel, self.rewinds)
+        self.fences.on_cancel = self.steers.leave_unheard
+        self.mends = parts.mends(kernel, self.probing)
+        self.residue.on_left = WeakMethod(self.mends.look_again)
+        self.mends.on_paged = WeakMethod(self.questions.tell_again)
 
     def new_epoch(self) -> Program[int]:
         """Return a new epoch, which nobody else gets."""
@@ -172,13 +208,23 @@ class Driver:
         """
         yield from self.recovery.maintain(beside)
         yield from self.resolution.look_now_and_then()
-        self.parking.forget_resumed_elsewhere()
+        yield from self.parking.forget_resumed_elsewhere()
         yield from self.answers.settle_answered()
         yield from self.ages.look_at_ages(beside)
+        self.obligations.look_again()
+        self.questions.look_again()
+        yield from self.mends.look_for_others()
 
     def recover(self, *, keep_open: float | None = None) -> Program[Recovered]:
-        """Take up what was left, settle what was answered, and return a `Recovered`."""
-        return self.answers.recover(keep_open=keep_open)
+        """Take up what was left, settle what was answered and what is due, renew leases, and return a `Recovered`."""
+        report: Recovered = yield from self.answers.recover(keep_open=keep_open)
+        yield from self.mends.mend()
+        yield from self.questions.settle_due()
+        yield from self.obligations.settle_due()
+        yield from self.leases.renew_due()
+        yield from self.mends.mend()
+        yield from self.parking.forget_resumed_elsewhere()
+        return report
 
 
 __all__ = ["PARTS", "Driver", "Parts"]

@@ -42,12 +42,14 @@ class Pruned(NamedTuple):
         keys: transactions that are gone entirely.
         kept: old transactions that stay entirely: something of them is left to mend, or in doubt.
         fences: runs whose cancellation is forgotten.
+        entries: entries, decisions among them, whose bodies are gone.
     """
 
     payloads: int = 0
     keys: int = 0
     kept: int = 0
     fences: int = 0
+    entries: int = 0
 
 
 def duration(text: str) -> float:
@@ -78,7 +80,7 @@ def prune(ledger: Ledger, age: Age, *, batch: int = BATCH) -> Iterator[Pruned]:
     after: Cursor | None = None
     while True:
         swept: Swept = ledger.now(partial(_sweep, age, after, batch))
-        yield Pruned(swept.payloads, swept.keys, swept.kept)
+        yield Pruned(swept.payloads, swept.keys, swept.kept, entries=swept.entries)
         after = swept.after
         if after is None:
             break

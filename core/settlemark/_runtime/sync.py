@@ -42,9 +42,8 @@ def _call_here(act: Act) -> Any:
     return call_with_current(act, strikes=True)
 
 
-@shielded
-def run_sync(program: Program[T]) -> T:
-    """Run a program in this thread and return its result.
+def run_here(program: Program[T]) -> T:
+    """Run a program in this thread, for a caller that has signals deferred, and return its result.
 
     Raises:
         WouldBlock: the program would have to wait, and this thread runs an event loop; nothing was run.
@@ -55,6 +54,10 @@ def run_sync(program: Program[T]) -> T:
     except StopIteration as stop:
         result: T = stop.value
         return result
+
+
+run_sync = shielded(run_here)
+"""Run a program in this thread, as `run_here` does, with signals deferred."""
 
 
 def go_on(program: Program[Any], request: Request, do: Callable[[Request], Any]) -> Never:

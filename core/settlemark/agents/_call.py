@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from settlemark._acts.effect import Effect
 from settlemark._attempt.turn import Seat
@@ -25,6 +25,9 @@ class Call:
         declaration: what the tool does; see `Declarations`.
         call_id: the model's id for it, where there is one.
         given: the arguments as the tool will get them, where the framework makes them of the model's.
+        refused: why its framework runs nothing of it (it has no such tool, or the tool cannot take the arguments), or
+            None. It is a failure of its turn like any other: a mail about a room does not leave when the room was asked
+            for in words that nobody can take.
 
     >>> from settlemark._model.declare import declare
     >>> Call("look", {"at": "sky"}, declare("look", "read")).acts
@@ -36,11 +39,12 @@ class Call:
     declaration: Declaration
     call_id: str | None = None
     given: Mapping[str, Any] | None = None
+    refused: str | None = None
 
     @property
     def acts(self) -> bool:
         """Whether it has an effect."""
-        return self.declaration.kind is not EffectClass.READ
+        return self.refused is None and self.declaration.kind is not EffectClass.READ
 
 
 @dataclass(slots=True, eq=False)
@@ -51,9 +55,9 @@ class PlacedCall:
         declaration, arguments, call_id: as in `Call`.
         seat: its place in the turn's order.
         placed: holds its place among the transaction's effects.
+        refused: why its framework runs nothing of it, or None.
         effects: what it asked for; more than one where a wrapper made it again with other arguments.
         failed: why it failed, in words.
-        control: by what its framework put it aside, or None.
         skipped: the turn goes on without it, although it failed.
         over: the framework is done with it.
         stopped: the failure of another stopped it, when the turn was settled: it is no failure of its own.
@@ -64,17 +68,32 @@ class PlacedCall:
     call_id: str | None
     seat: Seat
     placed: Effect
+    refused: str | None = None
     effects: list[Effect] = field(default_factory=list[Effect])
     failed: str | None = None
-    control: BaseException | None = None
     skipped: bool = False
     over: bool = False
     stopped: bool = False
+
+    def of(self, call: Call) -> Self:
+        """Take note of what else is known of the call, and return this."""
+        self.refused = call.refused
+        return self
 
     @property
     def tool(self) -> str:
         """The tool's name."""
         return self.declaration.tool
+
+    @property
+    def last(self) -> Effect | None:
+        """What it asked for last, or None: it has asked for nothing yet."""
+        return next(reversed(self.effects), None)
+
+    @property
+    def control(self) -> BaseException | None:
+        """By what its framework put it aside, or None; known before any other call of the turn hears of it."""
+        return self.seat.interruption
 
     def ask_in(self, place: Hashable) -> None:
         """Have a person asked about it beside those asked about in other places, and after those in this one."""

@@ -93,7 +93,7 @@ class Declarations:
         Raises:
             DeclarationError: what is declared of it does not fit it.
         """
-        with self._lock:  # whoever asks `of` behind this has the declaration, in whatever thread
+        with self._lock:  # a thread that asks `of` behind this has the declaration
             if name not in self._known:
                 self._learn(name, function, declared_on)
                 self._known[name] = arguments

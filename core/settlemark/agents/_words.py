@@ -7,7 +7,7 @@ from typing import Any
 
 from settlemark._edges.errors import InDoubt, KeyConflict, PartialCommit, Refused, UsageError
 from settlemark._edges.wording import in_words, is_a, kind_of, message_of
-from settlemark._model.effect_class import Outcome
+from settlemark._model.effect_class import EffectClass, Outcome
 from settlemark._model.made import is_gone
 from settlemark._protocol.states import Tag
 from settlemark.ledger._contract import HAPPENED
@@ -59,6 +59,17 @@ def undone_before(tool: str, *told: str) -> Refused:
     )
 
 
+def not_run(tool: str, told: str) -> Refused:
+    """Return what is told to a call that its model issued before it was told what was said to its job.
+
+    >>> str(not_run("book", "ada says (add): a window seat"))
+    'book was not run, since something was said while you decided: ada says (add): a window seat; decide again'
+    """
+    return Refused(
+        f"{tool} was not run, since something was said while you decided: {told}; decide again", transaction=None
+    )
+
+
 def not_taken(tool: str, arguments: Mapping[str, Any], *wrong: str) -> UsageError:
     """Return the error for a person's arguments that a tool does not take, with what is wrong about them.
 
@@ -67,6 +78,19 @@ def not_taken(tool: str, arguments: Mapping[str, Any], *wrong: str) -> UsageErro
     """
     why = f": {'; '.join(wrong)}" if wrong else ""
     return UsageError(f"{tool} does not take {dict(arguments)!r}{why}; nothing was run", tool=tool)
+
+
+def keeps_its_answer(kind: EffectClass, outcome: Outcome, made: Iterable[Outcome]) -> bool:
+    """Return whether a call's answer stays true although its turn was undone.
+
+    Nobody declared the tool, so nothing is taken back of what it did: the model keeps what it returned (a number, say)
+    and hears from the call that failed that its turn has; a person hears from the residue what stays. Calls that it
+    made itself are undone, and then it is told of them.
+
+    >>> keeps_its_answer(EffectClass.OPAQUE, Outcome.CONFIRMED, ())
+    True
+    """
+    return kind is EffectClass.OPAQUE and outcome is Outcome.CONFIRMED and not any(True for _ in made)
 
 
 def became(
@@ -78,13 +102,20 @@ def became(
     tag: Tag | None,
     note: str | None,
     made: Iterable[Outcome] = (),
+    is_being_undone: bool = False,
 ) -> str | None:
     """Return in words what became of a call that was answered before its transaction was undone, or None.
 
-    `made` are the outcomes of the calls that it made: those of an agent that it ran, say.
+    `made` are the outcomes of the calls that it made: those of an agent that it ran, say. What was made in a call
+    of a transaction that `is_being_undone` is undone when that call has returned.
     """
     if outcome is Outcome.UNDONE and tag is Tag.CLEAN:
         return f"undone: {tool} had succeeded, and was undone because {because}"
+    if outcome in HAPPENED and tag is None and is_being_undone:
+        return (
+            f"being undone: {tool} had succeeded, and is undone as soon as the call in which it was made has returned,"
+            f" because {because}"
+        )
     if tag is Tag.UNRESOLVED and is_gone(made):
         return (
             f"undone: what {tool} had done by calls of its own was undone because {because}; what else it did, if"
@@ -99,4 +130,15 @@ def became(
     return f"never left: {tool} was held, and dropped because {because}" if held else None
 
 
-__all__ = ["TOLD", "DoneBefore", "Undone", "became", "not_taken", "too_late", "undone_before", "words"]
+__all__ = [
+    "TOLD",
+    "DoneBefore",
+    "Undone",
+    "became",
+    "keeps_its_answer",
+    "not_run",
+    "not_taken",
+    "too_late",
+    "undone_before",
+    "words",
+]

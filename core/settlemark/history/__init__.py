@@ -11,18 +11,18 @@ replicas disagree.
 
 from __future__ import annotations
 
-from settlemark.history._analysis import Analysis, analyze
-from settlemark.history._elle import elle_history
-from settlemark.history._files import HistoryError, HistoryFile, encode, ordered, read
-from settlemark.history._importing import FORMATS, Format, Imported, import_trace
-from settlemark.history._ledger import of_ledger
-from settlemark.history._levels import ANOMALIES, POINTS, Level, Point, covers, hasse, level_of, point_of
-from settlemark.history._record import OpRecord
-from settlemark.history._recorder import Operation, Recorder
-from settlemark.history._replica_reads import ReplicaRead, ReplicaReadFile, replica_reads
-from settlemark.history._serializability import Access, Cycle, Edge, Serializability, serializability
-from settlemark.history._split_view import split_view
-from settlemark.history._verdict import Verdict, Witness
+from settlemark.history._detect.analysis import Analysis, analyze
+from settlemark.history._detect.elle import elle_history
+from settlemark.history._detect.levels import ANOMALIES, POINTS, Level, Point, covers, hasse, level_of, point_of
+from settlemark.history._detect.replica_reads import ReplicaRead, ReplicaReadFile, replica_reads
+from settlemark.history._detect.serializability import Access, Cycle, Edge, Serializability, serializability
+from settlemark.history._detect.split_view import split_view
+from settlemark.history._detect.verdict import Verdict, Witness
+from settlemark.history._importers.importing import FORMATS, Format, Imported, import_trace
+from settlemark.history._recording.files import HistoryError, HistoryFile, encode, ordered, read
+from settlemark.history._recording.ledger import of_ledger
+from settlemark.history._recording.record import OpRecord
+from settlemark.history._recording.recorder import Operation, Recorder
 
 __all__ = [
     "ANOMALIES",

@@ -38,10 +38,12 @@ class _Out:
             acts.lost.add(worker)  # its program was collected: nobody will ever learn that it returned
         with acts.changed:
             del acts.now[self]
-            over = bool(worker) and acts.on_back is not None and not acts.of(worker)
+            on_back = acts.on_back
+            if on_back is not None and (not worker or acts.of(worker)):
+                on_back = None
             acts.changed.notify_all()
-        if over and acts.on_back is not None:
-            acts.on_back(worker)
+        if on_back is not None:
+            on_back(worker)
 
 
 class Acts:

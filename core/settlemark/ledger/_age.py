@@ -29,12 +29,16 @@ BEGINNING: Cursor = (-1e300, "", 0)
 
 
 class Swept(NamedTuple):
-    """The result of a sweep, in attempts: payloads removed, removed entirely, kept; and where to continue."""
+    """The result of a sweep, in attempts: payloads removed, removed entirely, kept; and where to continue.
+
+    And how many entries' bodies were removed.
+    """
 
     payloads: int = 0
     keys: int = 0
     kept: int = 0
     after: Cursor | None = None
+    entries: int = 0
 
 
 def is_kept(tag: Tag | None, outcome: Outcome) -> bool:

@@ -1,10 +1,15 @@
-"""it has committed. None: nothing was forgotten."""
+"""What a ledger keeps, whatever stores it: intent before the act, outcome after it, the why beside both.
+
+A ledger takes *steps*: what a step does to the protocol and to the record happens together or not at all, and all steps
+happen in one order, whoever takes them.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from settlemark._acts.requests import Pending
@@ -16,9 +21,13 @@ from settlemark._protocol.protocol import Protocol as Engine
 from settlemark._protocol.states import Reason, State, Tag
 from settlemark.ledger._acts import Acts
 from settlemark.ledger._age import Age, Cursor, Swept
+from settlemark.ledger._budgets import Purse
+from settlemark.ledger._entries import Entries
+from settlemark.ledger._leased.rows import LeaseRows
+from settlemark.ledger._owed import Debts, Lapse, OwedChange, OwedRow
 from settlemark.ledger._payloads.payloads import Packer
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 8
 """The version of the tables and of the log in them: replicas that decide differently must not share a log."""
 
 UNRESOLVED = (Tag.UNRESOLVED, Tag.LEAKED)
@@ -28,7 +37,10 @@ T = TypeVar("T")
 
 
 class TransactionRow(NamedTuple):
-    """One attempt of a transaction, as first recorded. `at` is in seconds since 1970."""
+    """One attempt of a transaction, as first recorded. `at` is in seconds since 1970.
+
+    `agents` are the agents that act in it: those that came later stand there, too.
+    """
 
     name: str
     attempt: int
@@ -38,6 +50,7 @@ class TransactionRow(NamedTuple):
     ordinal: str
     owner: str
     at: float
+    agents: tuple[str, ...] = ()
 
 
 class Waited(NamedTuple):
@@ -58,7 +71,8 @@ class StateChange(NamedTuple):
     `reason` says why, `cause` explains it to people, and `link` is the name of the transaction that the reason points
     to. For a waiting unfinished one, `waits_for` and `waits_on` name the holder and the resource, as shown to people.
     `sealed_at` and `decided_at` are when it was sealed and when its commit was decided, on the store's clock, and
-    `waits` its past waits: of these three, a value not given here leaves the recorded one unchanged.
+    `waits` its past waits; `agents` are those that act in it: of these four, a value not given here leaves the recorded
+    one unchanged.
     """
 
     name: str
@@ -74,6 +88,7 @@ class StateChange(NamedTuple):
     link: str | None = None
     waits_for: str | None = None
     waits_on: str | None = None
+    agents: tuple[str, ...] = ()
 
 
 class EffectRow(NamedTuple):
@@ -81,7 +96,8 @@ class EffectRow(NamedTuple):
 
     `fingerprint` is a digest of the arguments that outlives them; `window` is for how many seconds its counterparty
     remembers the key, None if undeclared; `leaves` is what is asked of its place among the held ones
-    (`settlemark._protocol.leaving.Leaves`). `path` names its decision where the path is too long for the key.
+    (`settlemark._protocol.leaving.Leaves`). `path` names its decision where the path is too long for the key; `under`
+    is the id of the `Decision` for the sake of which it is called.
     """
 
     key: str
@@ -103,6 +119,7 @@ class EffectRow(NamedTuple):
     window: float | None = None
     leaves: int = 0
     path: str | None = None
+    under: str | None = None
 
     @property
     def decision(self) -> Path:
@@ -117,7 +134,7 @@ class EffectRow(NamedTuple):
     @property
     def handled(self) -> bool:
         """Whether its declaration had a handler, which must be declared to end it."""
-        return any(role != "keyed" for role in json_text.decode(self.handlers))
+        return any(role not in ("keyed", "commutes") for role in json_text.decode(self.handlers))
 
     @property
     def probed(self) -> bool:
@@ -130,6 +147,12 @@ class EffectRow(NamedTuple):
         return self.kind is EffectClass.IDEMPOTENT or "keyed" in json_text.decode(self.handlers)
 
     @property
+    def commutes(self) -> str | None:
+        """The group of effects that it commutes with on its scope, as declared when it acted; None for none."""
+        group: str | None = json_text.decode(self.handlers).get("commutes")
+        return group
+
+    @property
     def scope(self) -> str:
         """Its scopes as one text, for people."""
         return " ".join(json_text.decode(self.scopes))
@@ -138,7 +161,8 @@ class EffectRow(NamedTuple):
 class OutcomeChange(NamedTuple):
     """The outcome of an effect; the tool is named for the rules of `redact=`.
 
-    The last fields have the decision about it, and `note` explains that to people: see `Disposed`.
+    `disposition` and the next fields have the decision about it, and `note` explains that to people: see `Disposed`.
+    `spent` has what its result says that it spent, by budget; `lapse` what it owes for what it got until a time.
     """
 
     key: str
@@ -153,6 +177,8 @@ class OutcomeChange(NamedTuple):
     link: str | None = None
     question: int | None = None
     contradicted: bool = False
+    spent: Mapping[str, Decimal] = {}
+    lapse: Lapse | None = None
 
     @classmethod
     def of(
@@ -179,8 +205,8 @@ class OutcomeChange(NamedTuple):
 class Said(NamedTuple):
     """A person's last word on an effect: an answer to a question, or a verdict.
 
-    `text` is JSON; with `dealt` nobody needs to look at the effect's residue any more. Later news of the effect revokes
-    that.
+    `text` is JSON, a payload for people; `verdict` is the word itself, as data; None takes back what was said. With
+    `dealt` nobody needs to look at the effect's residue any more. Later news of the effect revokes that.
     """
 
     key: str
@@ -189,6 +215,7 @@ class Said(NamedTuple):
     at: float
     dealt: bool
     tool: str = ""
+    verdict: str | None = None
 
 
 class Page(NamedTuple):
@@ -207,7 +234,7 @@ class Fence(NamedTuple):
     at: float
 
 
-Change = TransactionRow | StateChange | EffectRow | OutcomeChange | Said | Fence
+Change = TransactionRow | StateChange | EffectRow | OutcomeChange | Said | Fence | OwedRow | OwedChange
 
 
 @dataclass(slots=True)
@@ -231,6 +258,8 @@ class RecordedEffect:
     link: str | None = None
     question: int | None = None
     contradicted: bool = False
+    verdict: str | None = None
+    """A person's last word on it: `approve`, `edit` or `reject`, or an operator's verdict."""
 
     @property
     def disposed(self) -> Disposed:
@@ -266,6 +295,11 @@ class RecordedTransaction:
     """The resource it waits on now."""
 
     @property
+    def agents(self) -> tuple[str, ...]:
+        """The agents that act in it, as their callers name them."""
+        return self.row.agents
+
+    @property
     def because(self) -> str | None:
         """Why it is in its state, for people; None if not recorded."""
         return ": ".join(part for part in (self.reason, self.cause) if part is not None) or None
@@ -281,9 +315,30 @@ class Book(Protocol):
 
     Attributes:
         behind: the number of the log's entry before this step: where two steps see the same, nobody wrote in between.
+        entries: what the record holds beside transactions and effects.
     """
 
     behind: int
+
+    @property
+    def entries(self) -> Entries:
+        """What the record holds beside transactions and effects: written in the same transaction of the store."""
+        ...
+
+    @property
+    def debts(self) -> Debts:
+        """What transactions owe."""
+        ...
+
+    @property
+    def purse(self) -> Purse:
+        """The rows of budgets."""
+        ...
+
+    @property
+    def leases(self) -> LeaseRows:
+        """The rows of agents' leases."""
+        ...
 
     def write(self, changes: list[Change]) -> None:
         """Record changes; an attempt that is recorded already stays as it is.
@@ -434,7 +489,7 @@ class Ledger(Protocol):
         """Take a step and return its result. Blocks."""
         ...
 
-    def submit(self, step: Step[Any], *, durable: bool, looks: bool = False, wait: float | None = None) -> Pending:
+    def submit(self, step: Step[Any], *, durable: bool, looks: bool = ..., wait: float | None = ...) -> Pending:
         """Queue a step after all earlier ones; the answer comes when the step, with `durable` on disk, is taken.
 
         A step that only `looks` changes nothing, and commits nothing by itself. It is given up when the store has not

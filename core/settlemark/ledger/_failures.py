@@ -9,7 +9,7 @@ from pathlib import Path
 
 from settlemark._edges.errors import LedgerError
 from settlemark._edges.wording import is_a, message_of
-from settlemark.ledger._sql.sqlite import BASE_CODE
+from settlemark.ledger._sql.patience import BASE_CODE
 from settlemark.ledger._urls import shown, withhold, without_secrets
 
 _ADVICE = (

@@ -1,4 +1,4 @@
-"""How a lease is lost: a worker falls silent, others see that and bury it, and the worker lets go. The one place.
+"""How a worker's lease is lost: the worker falls silent, others see that and bury it, and it lets go. The one place.
 
 A worker keeps its lease by a *beat*: a number in the store that it increments. A watcher looks at that number and at
 its own monotonic clock only: no other clock, neither another host's nor the store's, can say that a worker is dead,
@@ -25,6 +25,7 @@ import time
 from collections.abc import Callable, Container, Iterable
 from contextlib import suppress
 from functools import partial
+from operator import sub
 from typing import Any, NamedTuple
 
 from settlemark._model.effect_class import Outcome
@@ -133,7 +134,7 @@ class Lease:
         renewed, now = self._renewed, self.now()  # read once: another thread may lose the lease meanwhile
         if renewed is None:
             return float("inf")
-        return max(moment - then for moment, then in zip(now, renewed, strict=True))
+        return _between(renewed, now)
 
 
 class _Seen:
@@ -274,6 +275,12 @@ def held_by_zombies(
 _OUT = (Outcome.INTENDED, Outcome.UNKNOWN)
 
 
+def _between(then: tuple[float, ...], now: tuple[float, ...]) -> float:
+    """Return the seconds between two moments, by the clock that has gone on for longest."""
+    seconds: float = max(map(sub, now, then))
+    return seconds
+
+
 def _sleepless() -> list[Callable[[], float]]:
     """Return the system's clocks that run while it sleeps."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
@@ -298,14 +305,18 @@ class StoreTime:
 
     def told(self, at: float) -> None:
         """Record the store's time."""
-        self._told = at if self._told is None else max(at, self()), self._own.now()
+        now = self._own.now()
+        if self._told is not None:
+            before, since = self._told
+            at = max(at, before + _between(since, now))
+        self._told = at, now
 
     def __call__(self) -> float:
         """Return the time, in seconds since 1970."""
         if self._told is None:
             return time.time()
         at, since = self._told
-        return at + max(now - then for now, then in zip(self._own.now(), since, strict=True))
+        return at + _between(since, self._own.now())
 
 
 __all__ = [

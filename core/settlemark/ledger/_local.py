@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from threading import get_ident
 from types import TracebackType
 
-from settlemark._edges.shield import closed, locked, unlocked
+from settlemark._edges.shield import closed, lock_holders
 from settlemark._protocol.holdings import fire
 from settlemark._protocol.protocol import Protocol
 from settlemark.ledger._contract import Ledger
@@ -21,7 +22,7 @@ class Local:
     @closed
     def __enter__(self) -> Protocol:
         self._ledger.lock.acquire()
-        locked()
+        lock_holders.append(get_ident())
         return self._ledger.protocol
 
     @closed
@@ -30,7 +31,7 @@ class Local:
     ) -> None:
         woken = self._ledger.protocol.board.woken and self._ledger.protocol.take_woken()
         self._ledger.lock.release()
-        unlocked()
+        lock_holders.remove(get_ident())
         if woken:
             fire(woken)
 

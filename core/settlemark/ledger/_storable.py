@@ -9,29 +9,44 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from settlemark._edges.errors import LedgerError
-from settlemark._edges.text import CALL_ID, CAUSE, DERIVED, KEY, PROSE, TOOL, VERSION, Most, brief, prose, wrong_with
+from settlemark._edges.text import (
+    CALL_ID,
+    CAUSE,
+    DERIVED,
+    KEY,
+    NAME,
+    PROSE,
+    TOOL,
+    VERSION,
+    Most,
+    brief,
+    prose,
+    wrong_with,
+)
 from settlemark._model import json_text
 from settlemark._model.effect_class import Outcome
 from settlemark.ledger._contract import Change, EffectRow, Fence, OutcomeChange, Said, StateChange, TransactionRow
+from settlemark.ledger._owed import OwedChange, OwedRow
 from settlemark.ledger._payloads.payloads import Packed
 from settlemark.ledger._payloads.unreadable import Unreadable
 
-_ORDINAL = Most(512, 2_048)
-_OWNER = Most(255, 1_020)
-_FINGERPRINT = Most(64, 256)
+_ORDINAL = Most(512)
+_OWNER = Most(255)
+_FINGERPRINT = Most(64)
 _INTEGER, _BIG = 1 << 31, 1 << 63
 SHORT = 1_000
 """The most characters of a text in a record that was refused before."""
 
 
-def storable(changes: Iterable[Change], *, short_ascii: bool = False) -> list[Change]:
+def storable(changes: Iterable[Change], *, short_ascii: bool) -> list[Change]:
     r"""Return changes in a form that every store can hold; with `short_ascii`, their texts are short and in ASCII.
 
     Raises:
         LedgerError: a name in one of them cannot be stored unchanged; none of them may be recorded.
 
     >>> from settlemark._protocol.states import Reason, State
-    >>> storable([StateChange("trip", 1, State.ABORTED, 1, Reason.FAILED, 0.0, cause="no \ud83d")])[0].cause
+    >>> change = StateChange("trip", 1, State.ABORTED, 1, Reason.FAILED, 0.0, cause="no \ud83d")
+    >>> storable([change], short_ascii=False)[0].cause
     'no \\ud83d'
     """
     return [_CHECKS[type(change)](change, short_ascii) for change in changes]
@@ -60,7 +75,9 @@ def _transaction(row: TransactionRow, _plainly: bool) -> TransactionRow:
         ("ordinal", row.ordinal, _ORDINAL),
         ("owner", row.owner, _OWNER),
     )
-    _fit(names, ((row.attempt, _INTEGER), (row.epoch, _BIG)), (row.at,))
+    _fit(
+        (*names, *_acting(row.agents)) if row.agents else names, ((row.attempt, _INTEGER), (row.epoch, _BIG)), (row.at,)
+    )
     return row
 
 
@@ -68,6 +85,8 @@ def _state(change: StateChange, short_ascii: bool) -> StateChange:
     names = [("name", change.name, DERIVED)]
     if change.link is not None:
         names.append(("link", change.link, KEY))
+    if change.agents:
+        names.extend(_acting(change.agents))
     times = [change.at, *[told for told in (change.sealed_at, change.decided_at) if told is not None]]
     _fit(names, ((change.attempt, _INTEGER), (change.epoch, _BIG)), times)
     if change.cause is None and change.waits_for is None:
@@ -77,6 +96,10 @@ def _state(change: StateChange, short_ascii: bool) -> StateChange:
         None if text is None else prose(text, most) for text in (change.cause, change.waits_for, change.waits_on)
     )
     return change._replace(cause=cause, waits_for=waits_for, waits_on=waits_on)
+
+
+def _acting(agents: tuple[str, ...]) -> list[tuple[str, str, Most]]:
+    return [("agent", agent, NAME) for agent in agents]
 
 
 def _fence(change: Fence, _plainly: bool) -> Fence:
@@ -109,6 +132,20 @@ def _intent(row: EffectRow, _plainly: bool) -> EffectRow:
     return row if rationale is row.rationale else row._replace(rationale=rationale)
 
 
+def _owed(row: OwedRow, _plainly: bool) -> OwedRow:
+    names = [("name", row.name, DERIVED), ("run", row.run, DERIVED)]
+    _fit([*names, ("tool", row.tool, TOOL)] if row.tool else names, ((row.attempt, _INTEGER),), (row.at, row.due))
+    for what, text in (("obligation", row.payload), ("scopes", f"{row.to} {row.scope}")):
+        _whole(what, text)
+    return row
+
+
+def _news(change: OwedChange, _plainly: bool) -> OwedChange:
+    names = [] if change.fulfilled is None else [("key", change.fulfilled, KEY)]
+    _fit(names if change.waived_by is None else [*names, ("by", change.waived_by, _OWNER)], (), (change.at,))
+    return change._replace(note=_prose(change.note))
+
+
 _CHECKS: Mapping[type[Change], Callable[[Any, bool], Change]] = {
     OutcomeChange: _outcome,
     TransactionRow: _transaction,
@@ -116,6 +153,8 @@ _CHECKS: Mapping[type[Change], Callable[[Any, bool], Change]] = {
     EffectRow: _intent,
     Fence: _fence,
     Said: _said,
+    OwedRow: _owed,
+    OwedChange: _news,
 }
 
 
@@ -157,7 +196,7 @@ def _fit(names: Iterable[tuple[str, Any, Most]], numbers: Iterable[tuple[Any, in
     """
     for what, text, most in names:
         if type(text) is str and text.isascii() and len(text) <= most.characters and "\0" not in text:
-            continue
+            continue  # nearly all of them: a step has a dozen, and a call for each would show
         wrong = wrong_with(text, most)
         if wrong is not None and wrong != "is empty: give one":
             raise LedgerError(f"the {what} {brief(text)} {wrong}; nothing was recorded", field=what)

@@ -13,8 +13,8 @@ from settlemark.lint._adopt import Adopted, adopt
 from settlemark.lint._findings import RULES, Finding, Rule, Severity
 from settlemark.lint._guesses import Guess
 from settlemark.lint._linter import lint
+from settlemark.lint._source.words import is_secret
 from settlemark.lint._undecided import undecided
-from settlemark.lint._words import is_secret
 
 __all__ = [
     "RULES",

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from settlemark._edges.errors import UsageError
-from settlemark.lint._discovery import discover
 from settlemark.lint._guesses import Guess, guesses, quoted
 from settlemark.lint._looking import Looking
-from settlemark.lint._sources import Unreadable, gather
-from settlemark.lint._tools import last_name
+from settlemark.lint._source.discovery import discover
+from settlemark.lint._source.sources import Unreadable, gather
+from settlemark.lint._source.tools import last_name
 
 _WIDTH = 79  # so narrow that every formatter setting leaves it alone
 _NAMED = 20

@@ -10,8 +10,8 @@ from typing import Any, cast
 from settlemark._edges.errors import UsageError
 from settlemark._model.declare import declare
 from settlemark._model.effect_class import EffectClass
-from settlemark.lint._bindings import Function
-from settlemark.lint._tools import HELD, Handler, Tool
+from settlemark.lint._source.bindings import Function
+from settlemark.lint._source.tools import HELD, Handler, Tool
 
 _HANDLERS = ("undo", "probe", "release", "check", "live")
 _UNDOABLE = frozenset({EffectClass.REVERSIBLE, EffectClass.IDEMPOTENT})
@@ -33,7 +33,7 @@ def refusal(tool: Tool) -> tuple[str, str] | None:
     if "approve" in parts:
         approve = tool.handler("approve")
         given["approve"] = _literal(parts["approve"], otherwise=_stand_in(approve))
-    for role, otherwise in (("cost", "a cost"), ("window", 1.0), ("valid_for", 1.0)):
+    for role, otherwise in (("cost", "a cost"), ("window", 1.0), ("valid_for", 1.0), ("commutes", "a group")):
         if role in parts:
             given[role] = _literal(parts[role], otherwise=otherwise)
     if tool.partial:
@@ -63,6 +63,8 @@ def _fitting(tool: Tool) -> dict[str, ast.expr]:
         unused.add("release")
     if tool.kind is not EffectClass.REVERSIBLE:
         unused.add("cost")
+    if tool.kind not in (EffectClass.REVERSIBLE, EffectClass.STAGED):
+        unused.add("commutes")
     if tool.kind is not EffectClass.READ:
         unused |= {"live", "valid_for"}
     if tool.kind in (EffectClass.READ, EffectClass.STAGED):

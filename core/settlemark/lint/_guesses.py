@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from settlemark._model.effect_class import EffectClass
-from settlemark.lint._facts import Facts
 from settlemark.lint._looking import Looking, template_of
-from settlemark.lint._rules_handlers import undo_by
-from settlemark.lint._templates import Template
-from settlemark.lint._tools import Tool
-from settlemark.lint._words import (
+from settlemark.lint._rules.handlers import undo_by
+from settlemark.lint._source.facts import Facts
+from settlemark.lint._source.templates import Template
+from settlemark.lint._source.tools import Tool
+from settlemark.lint._source.words import (
     ACTS_FOR_SURE,
     PATHS,
     Act,
@@ -106,7 +106,7 @@ _Told = tuple[EffectClass, str | None, tuple[str, str] | None, list[str]]
 
 
 def _kind(looking: Looking, tool: Tool, facts: Facts) -> _Told:  # noqa: PLR0911 - the first clue decides
-    verb = verb_of(tool.name)
+    word, act = verb_of(tool.name) or ("", None)
     hinted = _by_hints(tool)
     if hinted is not None:
         return hinted
@@ -116,29 +116,19 @@ def _kind(looking: Looking, tool: Tool, facts: Facts) -> _Told:  # noqa: PLR0911
     inverse = _inverse(looking, tool)
     if inverse is not None:
         return inverse
-    if verb is not None and verb[1] in ACTS_FOR_SURE:
-        return EffectClass.IRREVERSIBLE, None, None, [f'its name says "{verb[0]}": held until its step has succeeded']
-    reads = verb is not None and verb[1] is Act.READ
-    if reads and facts.hard is None:
-        return (
-            EffectClass.READ,
-            None,
-            None,
-            [f'its name says "{verb[0] if verb else ""}", and its body shows no change'],
-        )
+    if act in ACTS_FOR_SURE:
+        return EffectClass.IRREVERSIBLE, None, None, [f'its name says "{word}": held until its step has succeeded']
+    if act is Act.READ and facts.hard is None:
+        return EffectClass.READ, None, None, [f'its name says "{word}", and its body shows no change']
     changed = next((each for each in facts.written), None)
     if changed is not None:
         why = [f"its body changes something ({changed.what}), and nothing here is known to take it back: held"]
         return EffectClass.IRREVERSIBLE, None, None, why
     if not facts.empty and facts.outside is None and not facts.uncertain:
         return EffectClass.READ, None, None, ["its body changes nothing and calls nothing outside"]
-    if verb is not None:
-        return (
-            EffectClass.IRREVERSIBLE,
-            None,
-            None,
-            [f'its name says "{verb[0]}", and nothing is known to take it back: held'],
-        )
+    if act is not None:
+        why = [f'its name says "{word}", and nothing is known to take it back: held']
+        return EffectClass.IRREVERSIBLE, None, None, why
     return EffectClass.IRREVERSIBLE, None, None, ["nothing tells what it does: held, which is the safe guess"]
 
 
@@ -207,10 +197,10 @@ def _entity(tool: Tool, facts: Facts) -> tuple[str, str]:
             return "file", f"it reaches a file ({address.shown})"
         if address.medium == "url" and address.resource[1:] not in {("any",), ("",)}:
             return _typed(singular(address.resource[-1])), f"it reaches /{'/'.join(address.resource[1:])}"
-    verb = verb_of(tool.name)
+    verb, _ = verb_of(tool.name) or ("", None)
     nouns = nouns_of(tool.name)
-    if verb is not None and verb[0] in {"email", "mail"}:
-        return "mail", f'its name says "{verb[0]}"'
+    if verb in {"email", "mail"}:
+        return "mail", f'its name says "{verb}"'
     if nouns:
         word = {"email": "mail"}.get(nouns[-1], nouns[-1])
         return _typed(singular(word)), f'its name says "{nouns[-1]}"'

@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from settlemark._edges.errors import UsageError
-from settlemark.lint._discovery import discover
 from settlemark.lint._findings import RULES, Finding
 from settlemark.lint._guesses import guess
 from settlemark.lint._looking import Looking, Remark
-from settlemark.lint._rules_classes import classes
-from settlemark.lint._rules_handlers import handlers
-from settlemark.lint._rules_keys import keys
-from settlemark.lint._rules_scopes import scopes
-from settlemark.lint._rules_secrets import secrets
-from settlemark.lint._rules_sharing import sharing
-from settlemark.lint._sources import Unreadable, gather
+from settlemark.lint._rules.classes import classes
+from settlemark.lint._rules.handlers import handlers
+from settlemark.lint._rules.keys import keys
+from settlemark.lint._rules.scopes import scopes
+from settlemark.lint._rules.secrets import secrets
+from settlemark.lint._rules.sharing import sharing
+from settlemark.lint._source.discovery import discover
+from settlemark.lint._source.sources import Unreadable, gather
 
 _RULES: tuple[Callable[[Looking], Iterator[Remark]], ...] = (handlers, scopes, sharing, keys, classes, secrets)
 

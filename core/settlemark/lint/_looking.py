@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from settlemark.lint._bindings import Definition
-from settlemark.lint._facts import Facts
 from settlemark.lint._findings import RULES, Finding
-from settlemark.lint._reading import read, read_tool
-from settlemark.lint._sources import Source
-from settlemark.lint._tools import Handler, Tool
+from settlemark.lint._source.bindings import Definition
+from settlemark.lint._source.facts import Facts
+from settlemark.lint._source.reading import read, read_tool
+from settlemark.lint._source.sources import Source
+from settlemark.lint._source.tools import Handler, Tool
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,16 +13,16 @@ strikes the n-th step, [kill_points][settlemark.testing.kill_points], which kill
 
 from __future__ import annotations
 
-from settlemark.testing._bank import Bank
 from settlemark.testing._child import Exit, Tell, can_fork, die, in_child
 from settlemark.testing._clock import VirtualClock
+from settlemark.testing._counterparties.bank import Bank
+from settlemark.testing._counterparties.mailbox import Mailbox
+from settlemark.testing._counterparties.provider import Provider, ProviderRefused
 from settlemark.testing._faults import FaultPlan
 from settlemark.testing._injector import FaultInjector
 from settlemark.testing._kill_points import KillPoint, KillPoints, kill_points
-from settlemark.testing._mailbox import Mailbox
 from settlemark.testing._proof import Case, End, Proof
 from settlemark.testing._prove import prove_settlement
-from settlemark.testing._provider import Provider, ProviderRefused
 from settlemark.testing._steps import Fault, InjectedFault, InjectedTimeout, Mode, Step
 
 __all__ = [

@@ -145,7 +145,7 @@ class SettledTool:
     def _ask(self, config: RunnableConfig, gate: Gate) -> Any:
         """Return the answer to the question whether this call may act."""
         try:
-            return ask(gate, config)
+            return ask(gate, config, beside=self._seated.beside)
         except GraphInterrupt:
             self._seated.asks = True
             raise
@@ -217,7 +217,7 @@ class SettledTool:
             because=seated.because,
             pack=plain,
             unpack=partial(answer_from, call=seated.call, pair=seated.pair),
-            ask=ask,
+            ask=ask if seated.asks_graph else None,
             remake=remake,
             may_wait=may_wait,
             declaration=self._declaration,

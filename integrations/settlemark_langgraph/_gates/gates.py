@@ -12,8 +12,9 @@ one question have the answer to another.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from hashlib import blake2b
 from typing import Any, cast
 
 from langchain_core.messages import ToolCall
@@ -21,14 +22,14 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import set_config_context
 from langchain_core.tools import BaseTool
 from langgraph.errors import GraphInterrupt
-from langgraph.types import interrupt
+from langgraph.types import Interrupt, interrupt
 from pydantic import ValidationError
 
 from settlemark import Gate
 from settlemark.agents import not_taken
 from settlemark.hosting import in_words
 from settlemark_langgraph._gates.answers import as_answer
-from settlemark_langgraph._private import SCRATCHPAD
+from settlemark_langgraph._private import RESUME_MAP, SCRATCHPAD
 from settlemark_langgraph._supersteps.superstep import begun_with_an_answer
 from settlemark_langgraph._tools.arguments import as_given
 
@@ -81,8 +82,10 @@ def as_raised(error: BaseException) -> BaseException:
     return error.error if isinstance(error, WrongAnswer) else error
 
 
-def ask(gate: Gate, config: RunnableConfig) -> Any:
+def ask(gate: Gate, config: RunnableConfig, *, beside: int | None = None) -> Any:
     """Return the answer to a gate's question; None where somebody elsewhere has answered it, and nobody here.
+
+    Where its task may ask several at once, `beside` is its place among them: there it has an id of its own.
 
     Raises:
         GraphInterrupt: it has none yet.
@@ -90,6 +93,8 @@ def ask(gate: Gate, config: RunnableConfig) -> Any:
     pad = _scratchpad(config)
     if pad is None:
         return _within(config, gate)
+    if beside is not None:
+        return _beside(gate, config, pad, beside)
     given = len(pad.resume)
     is_new = gate.question is None or gate.error is not None
     gate.question = given if gate.question is None or is_new else min(gate.question, given)
@@ -105,6 +110,28 @@ def ask(gate: Gate, config: RunnableConfig) -> Any:
 def _within(config: RunnableConfig, gate: Gate) -> Any:
     with set_config_context(config) as context:
         return as_answer(context.run(interrupt, gate.shown()), gate.tool)
+
+
+def _beside(gate: Gate, config: RunnableConfig, pad: Any, place: int) -> Any:
+    """Return the answer that was given to a gate by its id; one without an id is that of the only question there is."""
+    task = config.get("configurable", {}).get("checkpoint_ns", "")
+    id_ = blake2b(f"settlemark/{place}/{task}".encode(), digest_size=16).hexdigest()
+    is_new = gate.question is None or gate.error is not None
+    gate.question = len(pad.resume) if gate.question is None else gate.question
+    if not is_new and begun_with_an_answer(config):
+        named = config.get("configurable", {}).get(RESUME_MAP) or {}
+        found = named[id_] if id_ in named else pad.get_null_resume(True)
+        if found is not None:
+            return as_answer(found, gate.tool)
+    if gate.answered:
+        return None
+    raise GraphInterrupt((Interrupt(value=gate.shown(), id=id_),))
+
+
+def asked_at_once(errors: Iterable[BaseException]) -> GraphInterrupt:
+    """Return the interrupt that shows all questions that the calls of one task ask, in their order, each once."""
+    found = [one for error in errors if isinstance(error, GraphInterrupt) and error.args for one in error.args[0]]
+    return GraphInterrupt(tuple({one.id: one for one in found}.values()))
 
 
 def own_questions(config: RunnableConfig, known: int | None) -> tuple[RunnableConfig, int | None]:
@@ -181,6 +208,7 @@ __all__ = [
     "as_control",
     "as_raised",
     "ask",
+    "asked_at_once",
     "edited",
     "is_unasked",
     "own_questions",

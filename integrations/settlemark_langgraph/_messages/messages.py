@@ -21,6 +21,7 @@ from langchain_core.messages import (
 )
 from langgraph.types import Command, Send
 
+from settlemark.agents import Said
 from settlemark.hosting import answer_in, with_answer
 
 _PARTS = 2
@@ -35,6 +36,18 @@ def answered_in(messages: Any) -> tuple[str, ...]:
     """
     found = messages if isinstance(messages, list) else ()
     return tuple(message.tool_call_id for message in found if isinstance(message, ToolMessage))
+
+
+def issued_in(messages: Any) -> tuple[str, ...]:
+    """Return the ids of the calls that a model issued last in a state's messages.
+
+    >>> issued_in([AIMessage("", tool_calls=[{"name": "book", "args": {}, "id": "1"}])])
+    ('1',)
+    """
+    for message in reversed(cast("list[object]", messages) if isinstance(messages, list) else []):
+        if isinstance(message, AIMessage):
+            return tuple(call["id"] for call in message.tool_calls if call["id"])
+    return ()
 
 
 def plain(answer: Any) -> Any:
@@ -217,10 +230,26 @@ def failure(output: Any) -> str | None:
 
 def rationale(messages: Any, call_ids: Iterable[str | None]) -> str | None:
     """Return what the model said when it issued these calls, with the message's id."""
+    message = _issuing(messages, call_ids)
+    if message is None:
+        return None
+    return " ".join(part for part in (message.text, f"[{message.id}]" if message.id else "") if part) or None
+
+
+def said(messages: Any, call_ids: Iterable[str | None], tools: Iterable[str]) -> Said:
+    """Return what is known of the answer in which a model, offered these tools, issued these calls."""
+    message = _issuing(messages, call_ids)
+    if message is None:
+        return Said(tools=tuple(tools))
+    model = message.response_metadata.get("model_name")
+    return Said(message.text or None, message.id, model if isinstance(model, str) else None, tuple(tools))
+
+
+def _issuing(messages: Any, call_ids: Iterable[str | None]) -> AIMessage | None:
     wanted = set(call_ids)
     for message in reversed(messages) if isinstance(messages, list) else ():
         if isinstance(message, AIMessage) and wanted & {call["id"] for call in message.tool_calls}:
-            return " ".join(part for part in (message.text, f"[{message.id}]" if message.id else "") if part) or None
+            return message
     return None
 
 

@@ -82,6 +82,15 @@ class History:
             )
         return cls(thread, target, step, parents, tuple(sorted(_below(parents, target), reverse=True)), supersteps)
 
+    @classmethod
+    def root_of(cls, thread: str, stored: Sequence[CheckpointTuple], name: str) -> str | None:
+        """Return the stored checkpoint of the outermost graph from which a transaction's superstep began, or None."""
+        newest = next((each for each in stored if not each.config.get("configurable", {}).get("checkpoint_ns")), None)
+        if newest is None:
+            return None
+        history = cls.of(thread, stored, str(newest.config.get("configurable", {})["checkpoint_id"]))
+        return history.root(name)
+
     @property
     def ends(self) -> list[str]:
         """The target or descendants of it without a child: a run may resume from there."""
@@ -91,6 +100,11 @@ class History:
     def config(self, checkpoint: str) -> RunnableConfig:
         """Return the config of a checkpoint of the outermost graph."""
         return {"configurable": {"thread_id": self.thread, "checkpoint_ns": "", "checkpoint_id": checkpoint}}
+
+    def root(self, name: str) -> str | None:
+        """Return the stored checkpoint of the outermost graph that the transaction of this name began from, or None."""
+        found = self._root_of(name) or self._checkpoint_in(name)
+        return found if found in self.parents else None
 
     def place(self, name: str) -> Place:
         """Return the place of the transaction of this name."""

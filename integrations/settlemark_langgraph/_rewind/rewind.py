@@ -107,7 +107,7 @@ def rewind(
             scope. After each of these no committed effect was undone.
     """
     found: ThreadRewind = run_sync(
-        _program(_Synchronous(graph), config, settlement, by, note, overwrite, dry_run=dry_run)
+        rewinding(Synchronous(graph), config, settlement, by, note, overwrite, dry_run=dry_run)
     )
     return found
 
@@ -123,10 +123,10 @@ def arewind(
     overwrite: Iterable[str] = (),
 ) -> Awaitable[ThreadRewind]:
     """Do as `rewind`, in an event loop."""
-    return run_async(_program(_Asynchronous(graph), config, settlement, by, note, overwrite, dry_run=dry_run))
+    return run_async(rewinding(Asynchronous(graph), config, settlement, by, note, overwrite, dry_run=dry_run))
 
 
-class _Synchronous:
+class Synchronous:
     """Reads and forks a thread from synchronous code."""
 
     def __init__(self, graph: Graph) -> None:
@@ -142,8 +142,15 @@ class _Synchronous:
     def fork(self, config: RunnableConfig) -> RunnableConfig:
         return self._graph.update_state(config, None, as_node="__copy__")
 
+    def update(self, config: RunnableConfig, values: Any, as_node: str) -> RunnableConfig:
+        return self._graph.update_state(config, values, as_node=as_node)
 
-class _Asynchronous:
+    def step(self, given: Any, config: RunnableConfig) -> Any:
+        graph: Any = self._graph
+        return graph.invoke(given, config, interrupt_after="*")
+
+
+class Asynchronous:
     """Reads and forks a thread in an event loop."""
 
     def __init__(self, graph: Graph) -> None:
@@ -159,9 +166,20 @@ class _Asynchronous:
     async def fork(self, config: RunnableConfig) -> RunnableConfig:
         return await self._graph.aupdate_state(config, None, as_node="__copy__")
 
+    async def update(self, config: RunnableConfig, values: Any, as_node: str) -> RunnableConfig:
+        return await self._graph.aupdate_state(config, values, as_node=as_node)
 
-def _program(
-    asked: _Synchronous | _Asynchronous,
+    async def step(self, given: Any, config: RunnableConfig) -> Any:
+        graph: Any = self._graph
+        return await graph.ainvoke(given, config, interrupt_after="*")
+
+
+Asked = Synchronous | Asynchronous
+"""A graph whose thread is read, forked and run, from synchronous code or in an event loop."""
+
+
+def rewinding(
+    asked: Asked,
     config: RunnableConfig,
     settlement: Settlement,
     by: str,
@@ -170,8 +188,57 @@ def _program(
     *,
     dry_run: bool,
 ) -> Program[ThreadRewind]:
+    """Undo the effects after a checkpoint, then fork the thread there: see `rewind`."""
+    found: Thread = yield from read(asked, config, settlement)
+    return (yield from found.back(found.after, by=by, note=note, dry_run=dry_run, overwrite=overwrite))
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """A thread and its record, as seen from one of its checkpoints.
+
+    Attributes:
+        places: where each of its transactions is, by name.
+        unfinished: the names of those that have not ended.
+    """
+
+    asked: Asked
+    settlement: Settlement
+    history: History
+    places: dict[str, Place]
+    unfinished: frozenset[str]
+
+    @property
+    def after(self) -> list[str]:
+        """The names of the transactions that began after the checkpoint."""
+        return [name for name, place in self.places.items() if place is Place.AFTER]
+
+    def back(
+        self, names: list[str], *, by: str, note: str, dry_run: bool, overwrite: Iterable[str] = ()
+    ) -> Program[ThreadRewind]:
+        """Undo what these transactions have done, then fork the thread at the checkpoint."""
+        history, barred = self.history, dict[str, str]()
+        for leaf in () if dry_run else history.ends:
+            state: StateSnapshot = yield from ask(self.asked.state, history.config(leaf))
+            barred.update(dict.fromkeys(_to_come(history.thread, state), history.thread))
+        world: Rewind = yield from host_of(self.settlement).rewinding(
+            names, by=by, note=note, dry_run=dry_run, overwrite=overwrite, barred=barred
+        )
+        fork: RunnableConfig | None = None
+        if not dry_run:
+            fork = yield from ask(self.asked.fork, history.config(history.target))
+        unplaced = (name for name, place in self.places.items() if place is Place.UNKNOWN and name not in names)
+        return ThreadRewind(world, history.gone, tuple(unplaced), fork)
+
+
+def read(asked: Asked, config: RunnableConfig, settlement: Settlement) -> Program[Thread]:
+    """Return a thread and its record, as seen from the checkpoint that a config names.
+
+    Raises:
+        UsageError: it names none, or one amid a transaction that settles as one run.
+    """
     thread, target = _named(config)
-    stored = yield from _ask(asked.checkpoints, {"configurable": {"thread_id": thread}})
+    stored = yield from ask(asked.checkpoints, {"configurable": {"thread_id": thread}})
     history = History.of(thread, stored, target)
     recorded: list[RecordedTransaction]
     recorded, unfinished = yield from host_of(settlement).of_run(thread)
@@ -180,22 +247,11 @@ def _program(
     for name, place in places.items():
         if place is Place.BEFORE:
             history.refuse_a_run_that_spans_it(name, recorded)
-    barred: dict[str, str] = {}
-    for leaf in () if dry_run else history.ends:
-        state: StateSnapshot = yield from _ask(asked.state, history.config(leaf))
-        barred.update(dict.fromkeys(_to_come(thread, state), thread))
-    after = [name for name, place in places.items() if place is Place.AFTER]
-    world: Rewind = yield from host_of(settlement).rewinding(
-        after, by=by, note=note, dry_run=dry_run, overwrite=overwrite, barred=barred
-    )
-    fork: RunnableConfig | None = None
-    if not dry_run:
-        fork = yield from _ask(asked.fork, history.config(target))
-    unplaced = tuple(name for name, place in places.items() if place is Place.UNKNOWN)
-    return ThreadRewind(world, history.gone, unplaced, fork)
+    return Thread(asked, settlement, history, places, frozenset(unfinished))
 
 
-def _ask(function: Callable[[RunnableConfig], Any], config: RunnableConfig) -> Program[Any]:
+def ask(function: Callable[[RunnableConfig], Any], config: RunnableConfig) -> Program[Any]:
+    """Ask a graph about a config."""
     return (yield Act(function, {"config": config}, None))
 
 
@@ -241,4 +297,16 @@ def _to_come(thread: str, state: StateSnapshot | None) -> Iterable[str]:
             yield from _to_come(thread, task.state)
 
 
-__all__ = ["ThreadRewind", "arewind", "rewind"]
+__all__ = [
+    "Asked",
+    "Asynchronous",
+    "Graph",
+    "Synchronous",
+    "Thread",
+    "ThreadRewind",
+    "arewind",
+    "ask",
+    "read",
+    "rewind",
+    "rewinding",
+]

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, Literal, cast
 
 from settlemark import InDoubt, PartialCommit, Refused, Settlement, UsageError
-from settlemark.agents import Shared, still_open
+from settlemark.agents import Asked, Shared, still_open
 from settlemark.hosting import (
     OfSettlement,
     Part,
@@ -79,11 +79,12 @@ class Boundaries:
         superstep: Superstep | None,
         place: int | None,
         may_touch: Sequence[str],
+        asked: Asked,
     ) -> Program[Part]:
         """Enter the transaction of a node's superstep, or run, and return the node's part.
 
         `place` numbers the node among the others in the transaction, and is the same after a resume; by default the
-        place of its task.
+        place of its task. `asked` tells the transaction of an agent inside a call that is resumed in its middle.
 
         Raises:
             UsageError: this graph does not tell when its superstep, or run, ends; nothing was begun.
@@ -118,7 +119,9 @@ class Boundaries:
         position = (epoch, "")
 
         def begin() -> Program[Part]:
-            return self._host.begin(name, run=identity.run, position=position, may_touch=may_touch)
+            return self._host.begin(
+                name, run=identity.run, position=position, may_touch=may_touch, asked=asked._replace(shares=True)
+            )
 
         abandoned = _abandoned(identity.step, superstep.replaced_steps) if settle == "run" else None
         number = superstep.index if place is None else place

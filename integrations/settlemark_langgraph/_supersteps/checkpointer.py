@@ -219,7 +219,7 @@ _FORWARDED = (
     "list", "alist", "delete_thread", "adelete_thread", "delete_for_runs",
     "adelete_for_runs", "copy_thread", "acopy_thread", "prune", "aprune", "get", "aget", "get_next_version",
     "get_delta_channel_history", "aget_delta_channel_history",
-)  # fmt: skip
+)  # fmt: skip # a list of names
 _classes: dict[type, type[SettledCheckpointer]] = {}
 
 

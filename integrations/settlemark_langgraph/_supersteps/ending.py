@@ -1,12 +1,15 @@
 """Programs that run at the end of a graph's run, pushed on the exit stack of LangGraph's loop.
 
 A run whose step took longer than its `step_timeout` ends at once, but its threads go on: no turn of it is to commit.
+What its tasks come to is kept all the same, so that a resume answers with it.
 """
 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import wait
 from contextlib import AsyncExitStack, ExitStack
 from typing import Any, cast
 from weakref import WeakSet
@@ -19,6 +22,8 @@ from settlemark_langgraph._private import RUNNER
 
 _log = logging.getLogger("settlemark")
 
+_CALLBACKS_RUN = 0.001
+
 
 class Ending:
     """Runs programs at the end of a run: before LangGraph's own exits after a success, behind them after an error.
@@ -29,10 +34,12 @@ class Ending:
 
     Attributes:
         programs: are given the error that ended the run, if any.
+        futures: refers to LangGraph's futures of the present superstep's tasks.
     """
 
     def __init__(self, loop: Any, outer: Sequence[Ending]) -> None:
         self.programs: list[Callable[[BaseException | None], Program[None]]] = []
+        self.futures: Callable[[], Any] = _no_futures
         self._turns: WeakSet[OpenTurn] = WeakSet()
         self._cut: BaseException | None = None
         self._outer = outer
@@ -69,6 +76,19 @@ class Ending:
             self._cut = self._error
             for turn in self._unsettled():
                 run_sync(turn.abandon(self._error))
+            self._until_written()
+
+    def _until_written(self) -> None:
+        """Wait until the tasks are over, and LangGraph has what they came to, before its executor is shut down.
+
+        The executor waits for the tasks, too, but not for what LangGraph does when one is over: it would take no more
+        writes by then, and a resume would do anew what was answered.
+        """
+        futures = self.futures()
+        if futures is not None:
+            wait([future for future, task in list(futures.items()) if task is not None])
+            while futures.counter:  # counted down behind the write; its event may be set by another's failure
+                time.sleep(_CALLBACKS_RUN)
 
     def _below(self, *_: object) -> None:
         if self._error is not None:
@@ -116,6 +136,10 @@ class Ending:
             except BaseException as error:
                 failed.append(error)
         self._raise(failed)
+
+
+def _no_futures() -> None:
+    return None
 
 
 def _is_out_of_time(error: BaseException) -> bool:

@@ -78,6 +78,11 @@ class Superstep:
         return cls(loop, futures, task) if known and task is not None else None
 
     @property
+    def invocation(self) -> object:
+        """What the supersteps of one invocation of a graph have in common, and no other has."""
+        return self._loop
+
+    @property
     def own(self) -> Task:
         """The task whose config this superstep was read from."""
         return _task(self._own)
@@ -247,6 +252,7 @@ class Superstep:
             found = Ending(self._loop, [ending for ending in outer if ending is not None])
             setattr(self._loop, _ENDING, found)
             found.enter(stack)
+        found.futures = self._futures
         return found
 
     def until_stored(self) -> Program[None]:

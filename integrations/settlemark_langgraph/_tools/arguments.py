@@ -5,8 +5,8 @@ Scopes are filled from these and handlers get them; the ledger keeps what the mo
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Self, cast
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple, Self, cast
 from weakref import WeakKeyDictionary
 
 from langchain_core.messages import ToolCall
@@ -17,8 +17,17 @@ from pydantic import BaseModel
 from settlemark.hosting import json_text
 
 _PLAIN = (str, bool, int, float)
-_OWN: WeakKeyDictionary[type[BaseModel], frozenset[str]] = WeakKeyDictionary()
-"""The names that a model may give, by the schema of a tool: LangChain makes a model of each tool to tell."""
+
+
+class Names(NamedTuple):
+    """The names of a tool's arguments: all of its schema, and those that a model may give."""
+
+    all: frozenset[str]
+    models: frozenset[str]
+
+
+_NAMES: WeakKeyDictionary[type[BaseModel], Names] = WeakKeyDictionary()
+"""By the schema of a tool: LangChain makes a model of each tool to tell which a model may give."""
 
 
 def apart(call: Any, names: Iterable[str]) -> Any:
@@ -80,10 +89,10 @@ def as_given(tool: BaseTool, call: ToolCall, *, own: Mapping[str, Any]) -> Mappi
     """
     # A copy: parsing puts the call's id into what it is given.
     positional, parsed = tool._to_args_and_kwargs(dict(call["args"]), call["id"])  # noqa: SLF001 - no other way to ask
-    schema = _schema(tool)
-    if schema is None or positional:
+    names = _names(tool)
+    if names is None or positional:
         return None
-    hidden = schema.model_fields.keys() - _models_own(tool)
+    hidden = names.all - names.models
     injected = {name for name, value in call["args"].items() if name not in own or own[name] is not value}
     return {name: value for name, value in parsed.items() if name not in hidden and name not in injected}
 
@@ -101,8 +110,8 @@ def arguments_of(tool: BaseTool, call: ToolCall, own: Mapping[str, Any]) -> Mapp
     >>> arguments_of(book, ToolCall(name="book", args={"hotel": "Bee"}, id="1"), {"hotel": "Ada"})
     {'hotel': 'Bee'}
     """
-    schema, known = _schema(tool), _known(tool)
-    hidden: Collection[str] = () if schema is None else schema.model_fields.keys() - known
+    names = _names(tool)
+    known, hidden = (tool.args, frozenset[str]()) if names is None else (names.models, names.all - names.models)
     asked = {name: value for name, value in own.items() if name not in hidden}
     given = _without_runtime(call["args"])
     found = {name: value for name, value in given.items() if name in known or name in asked}
@@ -112,12 +121,9 @@ def arguments_of(tool: BaseTool, call: ToolCall, own: Mapping[str, Any]) -> Mapp
 
 def models_part(tool: BaseTool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments that a model may give; the rest was injected."""
-    known = _known(tool)
+    names = _names(tool)
+    known = tool.args if names is None else names.models
     return {name: value for name, value in _without_runtime(arguments).items() if name in known}
-
-
-def _known(tool: BaseTool) -> Collection[str]:
-    return tool.args if _schema(tool) is None else _models_own(tool)
 
 
 def _without_runtime(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -136,12 +142,13 @@ def before_injection(tool: BaseTool | None, call: ToolCall) -> Mapping[str, Any]
     >>> before_injection(book, ToolCall(name="book", args={"hotel": "Ada"}, id="1"))
     {'hotel': 'Ada', 'nights': 1}
     """
-    schema = None if tool is None else _schema(tool)
-    if tool is None or schema is None:
+    if tool is None:
         return None
     try:
-        own = _models_own(tool)
-        if schema.model_fields.keys() <= own:
+        names = _names(tool)
+        if names is None:
+            return None
+        if names.all <= names.models:
             return as_given(tool, call, own=call["args"])
         # What is injected is not there yet: the rest is parsed alone.
         partial = cast("type[BaseModel]", tool.tool_call_schema)
@@ -167,16 +174,13 @@ def runs_in_a_thread(tool: BaseTool) -> bool:
     return type(tool)._arun is BaseTool._arun  # noqa: SLF001 - what a tool overrides, as LangChain documents
 
 
-def _schema(tool: BaseTool) -> type[BaseModel] | None:
+def _names(tool: BaseTool) -> Names | None:
+    """Return the names of a tool's arguments; None where it has no schema that is a class."""
     schema: object = tool.args_schema
-    return schema if isinstance(schema, type) and issubclass(schema, BaseModel) else None
-
-
-def _models_own(tool: BaseTool) -> frozenset[str]:
-    schema = _schema(tool)
-    found = None if schema is None else _OWN.get(schema)
+    if not (isinstance(schema, type) and issubclass(schema, BaseModel)):
+        return None
+    found = _NAMES.get(schema)
     if found is None:
-        found = frozenset(cast("type[BaseModel]", tool.tool_call_schema).model_fields)
-        if schema is not None:
-            _OWN[schema] = found
+        models = cast("type[BaseModel]", tool.tool_call_schema).model_fields
+        found = _NAMES[schema] = Names(frozenset(schema.model_fields), frozenset(models))
     return found

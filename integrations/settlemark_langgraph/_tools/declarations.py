@@ -55,6 +55,11 @@ class NodeDeclarations:
         """Return the tool of this name, if there is one."""
         return self._tools.get(name)
 
+    @property
+    def names(self) -> list[str]:
+        """The tools' names."""
+        return list(self._tools)
+
     def runs_an_agent(self, name: str) -> bool:
         """Whether nobody has said what a tool does, and it runs a graph that settles: that tells it, call by call."""
         if name not in self._agents:

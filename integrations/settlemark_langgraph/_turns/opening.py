@@ -14,20 +14,31 @@ from langchain_core.tools import BaseTool
 from langgraph.errors import GraphInterrupt
 
 from settlemark import Declaration, EffectClass, Settlement, UsageError
-from settlemark.agents import Asked, Call, Opened, OpenTurn, PlacedCall, open_turn, refuse_bad_options, too_late
+from settlemark.agents import (
+    Asked,
+    Call,
+    Opened,
+    OpenTurn,
+    PlacedCall,
+    Unsettled,
+    open_turn,
+    refuse_bad_options,
+    refuse_unasked,
+    too_late,
+)
 from settlemark.hosting import Order, Park, Program, Turn, host_of
 from settlemark_langgraph._candidates.candidates import candidates_of, check_candidate
 from settlemark_langgraph._candidates.names import Candidate, label_of
 from settlemark_langgraph._identity import Identity
-from settlemark_langgraph._messages.messages import answered_in
-from settlemark_langgraph._private import Unsettled, refuse_where_names_are_gone
+from settlemark_langgraph._messages.messages import answered_in, issued_in, said
+from settlemark_langgraph._private import NAMES
 from settlemark_langgraph._supersteps.boundaries import Settle, boundaries_of
 from settlemark_langgraph._supersteps.checkpointer import refuse_without_checkpoints
 from settlemark_langgraph._tools.arguments import before_injection
 from settlemark_langgraph._tools.declarations import Declared, NodeDeclarations
 from settlemark_langgraph._tools.standing_in import real_tool
 from settlemark_langgraph._turns.memory import Memory
-from settlemark_langgraph._turns.seated import Arrival
+from settlemark_langgraph._turns.seated import Arrival, asks_graph
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +62,7 @@ class Options:
         refuse_bad_options(
             settlement, settle=self.settle, order=self.order, park=self.park, among=kinds, alone=("node", "call")
         )
-        refuse_where_names_are_gone(self.unsettled, host_of(settlement).tell_once)
+        NAMES.refuse_without(settlement, self.unsettled)
         if self.settle != "node" and not settles:
             raise UsageError(
                 f"settle={self.settle!r} settles with a settlement only: pass settlement=Settlement(url), too"
@@ -152,11 +163,16 @@ class Opener:
                 yield from superstep.until_stored()
         if superstep is not None and memory is None and identity.resumable and name is not None:
             yield from boundaries_of(self.settlement).left_behind.undo_in(identity, superstep)
+        own = tuple(call["id"] for call in calls if call["id"])
+        beside = tuple(id_ for id_ in issued_in(arrival.messages) if id_ not in own)
+        asked = Asked(own, answered_in(arrival.messages), beside=beside)
         if self._options.settle in ("superstep", "run"):
             if self._options.settle == "superstep":
                 refuse_without_checkpoints(arrival.config, self.settlement)
             boundaries = boundaries_of(self.settlement)
-            within = yield from boundaries.enter(self._options.settle, identity, superstep, place, self._may_touch)
+            within = yield from boundaries.enter(
+                self._options.settle, identity, superstep, place, self._may_touch, asked
+            )
         elif self._options.candidate is not None:
             label = label_of(self._options.candidate, arrival.state)
             candidates = candidates_of(self.settlement)
@@ -174,20 +190,23 @@ class Opener:
             resumable=identity.resumable if memory is None else task is not None,
             let_through=(GraphInterrupt,),
             park=self._options.park,
-            minds_doubts=True,
-            asked=Asked(tuple(call["id"] for call in calls if call["id"]), answered_in(arrival.messages)),
+            recalls=True,
+            asked=asked,
+            agent=identity.agent,
         )
         if memory is not None:
             memory.know(turn, task)
         elif ending is not None:
             ending.undoes(turn)
         placed: list[PlacedCall] = yield from turn.place_all([self._issued(call) for call in calls])
+        if not identity.resumable:
+            yield from refuse_unasked(turn, 'compile(checkpointer=…), and {"configurable": {"thread_id": …}}')
+        turn.decide(said(arrival.messages, [call["id"] for call in calls], self.declarations.names))
         for call, seat in zip(calls, placed, strict=True):
             if self.declarations.runs_an_agent(call["name"]):
                 seat.run_as_agent()
-        if self._options.park == "keep":  # a turn is split at one question
-            for seat, task in zip(placed, tasks, strict=False):
-                seat.ask_in(task)
+        for number, seat in enumerate(placed if asks_graph(turn, identity) else ()):
+            seat.ask_in(tasks[number] if tasks else number)
         return turn
 
     def _issued(self, call: ToolCall) -> Call:

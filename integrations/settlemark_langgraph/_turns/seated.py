@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, cast
 
 from langchain_core.messages import ToolCall
@@ -17,7 +18,7 @@ from langchain_core.tools import BaseTool
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
 
 from settlemark import Declaration, Effect
-from settlemark.agents import Placed
+from settlemark.agents import OpenTurn, Placed
 from settlemark.hosting import Program
 from settlemark_langgraph._gates.gates import as_control, is_unasked
 from settlemark_langgraph._identity import Identity, identify
@@ -29,7 +30,7 @@ _ATTRIBUTE = "_settlemark_seat"
 _DEFAULT_THREADS = min(32, (os.cpu_count() or 1) + 4)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Arrival:
     """What a run of a node brings along.
 
@@ -53,7 +54,7 @@ class Arrival:
     threads: bool
     declares: Callable[[BaseTool], Declaration]
 
-    @property
+    @cached_property
     def identity(self) -> Identity:
         """Who it is."""
         return identify(self.runtime, self.config)
@@ -74,6 +75,11 @@ class Arrival:
         return self.limit if self.limit is not None else _DEFAULT_THREADS if self.threads else float("inf")
 
 
+def asks_graph(turn: OpenTurn, identity: Identity) -> bool:
+    """Whether a turn's questions are the graph's to show; where nothing brings it back, an approver is asked."""
+    return turn.attempt.approver is None or identity.resumable
+
+
 class SeatedCall:
     """One call of the model, and its place in a turn.
 
@@ -90,6 +96,8 @@ class SeatedCall:
         turnstile: entered to run the tool, where not all tools may work at once.
         came: nothing else answered in its tool's place.
         pair: its tool returns a content and an artifact.
+        asks_graph: a question about it is the graph's to show.
+        beside: its place among the calls of its task, which may ask about several at once; None: it is alone there.
     """
 
     def __init__(
@@ -102,6 +110,7 @@ class SeatedCall:
         self._declares = arrival.declares
         self.shared = shared
         self.may_wait = may_wait
+        self.asks_graph = asks_graph(self.turn, arrival.identity)
         self.turnstile: AbstractContextManager[Any] = nullcontext()
         self.taken = False
         self.came = True
@@ -113,6 +122,7 @@ class SeatedCall:
         self.config: RunnableConfig = {}
         self.asks = False
         self.pair = False
+        self.beside: int | None = None
 
     def attach(self, runtime: Any) -> None:
         """Let `of` find the seat by its runtime, not by a context variable: a wrapper may use another thread.
@@ -182,4 +192,4 @@ class SeatedCall:
         return self.answer
 
 
-__all__ = ["Arrival", "SeatedCall"]
+__all__ = ["Arrival", "SeatedCall", "asks_graph"]

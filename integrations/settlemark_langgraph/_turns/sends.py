@@ -60,7 +60,7 @@ class SharedTurn:
 
     @property
     def is_past(self) -> bool:
-        """Whether it is settled, or could not be opened: whoever comes now enters its name anew."""
+        """Whether it is settled, or could not be opened: a node that comes now enters its name anew."""
         return self._gathering.is_over
 
     @property
@@ -112,7 +112,7 @@ class SharedTurn:
 
         Raises:
             Refused: it was abandoned, and this task was answered.
-            BaseException: it could not be opened, by whoever came first.
+            BaseException: it could not be opened, by the node that came first.
         """
         opened = yield from self._gathering.open(lambda: self._begin(arrival, identity))
         own = self._places.get(superstep.own.id, [])

@@ -12,10 +12,10 @@ from typing import Any, Self
 
 from langchain_core.messages import ToolCall
 
-from settlemark.agents import Opened
-from settlemark.hosting import Program, host_of, run_async, run_sync, running_loop
+from settlemark.agents import Opened, cannot_keep
+from settlemark.hosting import Program, run_async, run_sync, running_loop
 from settlemark_langgraph._messages.messages import left_behind
-from settlemark_langgraph._private import cannot_keep
+from settlemark_langgraph._private import NAMES
 from settlemark_langgraph._supersteps.superstep import Superstep
 from settlemark_langgraph._turns.opening import Opener
 from settlemark_langgraph._turns.seated import Arrival
@@ -110,13 +110,15 @@ class Turns:
             if self._opener.memory is not None
             else "their order and their settling together would be lost"
         )
+        names = ", ".join(sorted([*(call["name"] for call in calls), *others]))
         cannot_keep(
-            f"the calls of one turn ({', '.join(sorted([*(call['name'] for call in calls), *others]))}) are sent to a"
+            self._opener.settlement,
+            f"tasks of one turn of {names}",
+            f"the calls of one turn ({names}) are sent to a"
             " node one by one (Send), and this release of LangGraph does not tell which tasks belong together: each"
             f' would be a turn of its own and {lost}; use create_react_agent(…, version="v1"), or an edge to the node'
-            " in the place of Send",
+            f" in the place of Send; {NAMES.tell()}",
             self._opener.unsettled,
-            host_of(self._opener.settlement).tell_once,
         )
 
 

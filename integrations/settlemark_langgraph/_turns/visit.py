@@ -17,7 +17,7 @@ from langgraph.errors import GraphInterrupt
 from settlemark import Effect, Outcome, Queued, SettlemarkError
 from settlemark.agents import Placed, words
 from settlemark.hosting import Program
-from settlemark_langgraph._gates.gates import NothingMore, as_control
+from settlemark_langgraph._gates.gates import NothingMore, as_control, asked_at_once
 from settlemark_langgraph._messages.handoffs import flat, for_all, goes_to_parent
 from settlemark_langgraph._messages.messages import answer_of, rationale, told
 from settlemark_langgraph._turns.seated import Arrival, SeatedCall
@@ -48,6 +48,8 @@ class Visit:
             SeatedCall(call, place, arrival, because, shared=shared, may_wait=may_wait)
             for call, place in zip(calls, placed, strict=True)
         ]
+        for number, seated in enumerate(self.calls if len(calls) > 1 and not shared else ()):
+            seated.beside = number
         self.turns = list(dict.fromkeys(seated.turn for seated in self.calls))
         self.tasks: set[asyncio.Task[Any]] = set()
         self._shared = shared
@@ -59,7 +61,7 @@ class Visit:
 
     @property
     def is_within_a_graph(self) -> bool:
-        """Whether a graph runs the node; else whoever called it gets its answers as they are."""
+        """Whether a graph runs the node; else its caller gets its answers as they are."""
         return self._arrival.superstep is not None
 
     def begin(self, call: ToolCall, runtime: Any) -> SeatedCall:
@@ -131,6 +133,8 @@ class Visit:
             found = turn.last_word(seated.place, seated.answer if seated.queued is None else Queued(seated.queued))
         except Exception as error:
             return told(call, words(error))
+        if goes_to_parent(seated.answer) and turn.is_undone:
+            return told(call, f"{call['name']} handed nothing over: its turn was undone ({turn.because})")
         if not turn.is_final:
             return self._for_all(seated) if goes_to_parent(seated.answer) else seated.marked()
         return self._for_all(seated) if seated.queued is None else answer_of(found, call, pair=seated.pair)
@@ -194,6 +198,8 @@ class Visit:
                 # of its interrupts comes: an answered question would stay open.
                 answered = any(seated.was_answered for seated in self.calls)
                 raise GraphInterrupt(NothingMore() if answered else ()) from error
+            if type(error) is GraphInterrupt and len(self.calls) > 1:
+                raise asked_at_once(escaped) from error
             raise error
 
 

@@ -1,6 +1,6 @@
 """`analyze`: which channels of a graph are open to a fail-stop, a lost update or a stale read, and by which two nodes.
 
-Two nodes that share a superstep see the same state: neither sees what the other writes. So whoever reads a
+Two nodes that share a superstep see the same state: neither sees what the other writes. So a node that reads a
 channel that the other writes goes by an old value, with a reducer as well as without: a reducer keeps both
 writes, and tells no reader.
 """

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.extent import examples
 
 from settlemark import Scope, ScopeError, Settlement
 from settlemark.testing import in_child
@@ -193,7 +194,7 @@ _NAMES = st.sampled_from(
 )
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(200), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(names=st.lists(_NAMES, min_size=1, max_size=6), absolute=st.sampled_from(["", "/", "root"]))
 def test_whatever_is_asked_for_it_is_below_the_root_and_below_its_scope_or_refused(tmp_path_factory, names, absolute):
     base = tmp_path_factory.getbasetemp() / "everywhere"

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.adapters.filesystem.desk import Desk
 from tests.adapters.filesystem.subject import put
+from tests.extent import examples
 from tests.rooms.adapters import Desk as Kept
 from tests.rooms.adapters import Order, Plans, digest_of, mark_of
 
@@ -76,7 +77,7 @@ _CALLS = st.one_of(
 )
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(first=st.lists(_CALLS, max_size=4), then=st.lists(_CALLS, max_size=6))
 def test_whatever_was_done_and_refused_an_abort_leaves_what_was_there(tmp_path_factory, first, then):
     root = tmp_path_factory.mktemp("root")

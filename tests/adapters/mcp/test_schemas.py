@@ -39,12 +39,16 @@ JSON = st.recursive(
         ({"type": ["string", "null"]}, str | None),
         ({"anyOf": [{"type": "integer"}, {"type": "array", "items": {"type": "string"}}]}, int | list[str]),
         ({"oneOf": [{"type": "integer"}, {}]}, Any),
+        ({"oneOf": [{"type": "integer"}, {"type": "null"}]}, int | None),
         ({"enum": ["a", 1, True]}, Literal["a", 1, True]),
         ({"enum": [1.5]}, Any),
         ({"enum": []}, Any),
         ({"const": "a"}, Literal["a"]),
         ({"$ref": "#/$defs/x~1y"}, int),
+        ({"$ref": "#/$defs/x~0y"}, str),
+        ({"$ref": "#/$defs/x~01y"}, bool),
         ({"$ref": "#/$defs/self"}, Any),
+        ({"$ref": "$defs/x~1y"}, Any),
         ({"$ref": "#/missing"}, Any),
         ({"$ref": "https://elsewhere.example/schema"}, Any),
         ({"type": "date"}, Any),
@@ -53,8 +57,17 @@ JSON = st.recursive(
     ids=repr,
 )
 def test_each_kind_has_its_hint(schema, hint):
-    root = {"$defs": {"x/y": {"type": "integer"}, "self": {"$ref": "#/$defs/self"}}}
-    assert annotation(schema, root) == hint
+    told = {"x/y": {"type": "integer"}, "x~y": {"type": "string"}, "x~1y": {"type": "boolean"}}
+    assert annotation(schema, {"$defs": {**told, "self": {"$ref": "#/$defs/self"}}}) == hint
+
+
+def test_a_schema_is_followed_eight_levels_down_and_anything_may_be_beneath():
+    def lists(levels):
+        return {"type": "array", "items": lists(levels - 1)} if levels else {"type": "integer"}
+
+    assert str(annotation(lists(8), {})).count("list[") == 8
+    assert str(annotation(lists(8), {})).endswith("int]]]]]]]]")
+    assert str(annotation(lists(9), {})).endswith("[typing.Any]]]]]]]]]")
 
 
 def test_what_is_required_comes_first_and_what_is_not_has_a_default():

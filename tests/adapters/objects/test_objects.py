@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.adapters.objects.store import in_memory
+from tests.extent import examples
 from tests.rooms.adapters import Order, mark_of
 
 from settlemark import KeyConflict, PartialCommit, PayloadError, ScopeError, Settlement, StateError, Tag
@@ -52,7 +53,7 @@ _CALLS = st.one_of(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(first=st.lists(_CALLS, max_size=4), then=st.lists(_CALLS, max_size=8), staged=st.booleans())
 def test_whatever_was_done_and_refused_an_abort_leaves_what_was_there(first, then, staged):
     with Settlement("memory:") as settlement:
@@ -68,7 +69,7 @@ def test_whatever_was_done_and_refused_an_abort_leaves_what_was_there(first, the
         assert (store.look(), settlement.residue()) == (before, [])
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(calls=st.lists(_CALLS, max_size=8))
 def test_staged_or_at_once_it_comes_to_the_same_and_a_step_reads_its_own(calls):
     ends = []

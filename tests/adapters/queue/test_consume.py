@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.adapters.queue.depot import Depot
+from tests.extent import examples
 
 from settlemark.testing import VirtualClock, die, in_child
 from settlemark_adapters.queue import LEASE_SECONDS, Inbox, Outbox
@@ -216,7 +217,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(12), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS)
 def test_whatever_happens_each_is_delivered_in_order_and_booked_once(tmp_path_factory, steps):
     depot = Depot(f"sqlite:///{tmp_path_factory.mktemp('depot') / 'depot.db'}").open_books()

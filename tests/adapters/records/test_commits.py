@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 
 import pytest
@@ -206,6 +207,16 @@ def test_a_commit_that_touches_nothing_of_it_does_not_disturb(place):
 
     books.transaction("slow", slow, key="slow")
     assert (len(tries), [note["id"] for note in books.query_records("Note")]) == (1, ["one", "two", "mine"])
+
+
+def test_a_database_is_made_when_another_connection_has_ended_its_write(place_of, monkeypatch):
+    place = place_of("sqlite")
+    other = sqlite3.connect(place.at.removeprefix("sqlite:///"), isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    pauses = []
+    monkeypatch.setattr("time.sleep", lambda seconds: (pauses.append(seconds), other.close()))
+    place.books().transaction("note two things", two_notes)
+    assert (len(pauses), len(place.log())) == (1, 1)
 
 
 @pytest.mark.parametrize("shared", [True, False], ids=["one backend", "a backend each"])

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.adapters.records.places import LINES, POSTING, Books
+from tests.extent import examples
 
 from settlemark import Settlement
 from settlemark_adapters.records import BadRecord, SqlBackend
@@ -21,7 +22,7 @@ def books(settlement=None):
     return Books(SqlBackend("sqlite://"), settlement, author="Ada", clock=lambda: 0.0)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.lists(st.tuples(QTY, MONEY), min_size=1, max_size=6))
 def test_an_invoice_comes_to_the_sum_of_its_lines_each_rounded_to_cents(lines):
     made = books().create_invoice_with_lines(
@@ -32,7 +33,7 @@ def test_an_invoice_comes_to_the_sum_of_its_lines_each_rounded_to_cents(lines):
     assert Decimal(str(made["invoice"]["total"])) == sum(exact)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.lists(AMOUNTS, min_size=1, max_size=5), st.lists(AMOUNTS, min_size=1, max_size=5))
 def test_an_entry_is_posted_exactly_when_debits_are_credits(debits, credits_):
     journal = books()

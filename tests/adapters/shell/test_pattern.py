@@ -7,6 +7,7 @@ import subprocess
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.extent import examples
 
 from settlemark import DeclarationError
 from settlemark_adapters._pattern import Pattern, Template, mentioned
@@ -20,7 +21,7 @@ def test_without_a_shell_each_hole_is_one_word(word, rest):
     assert filled.words == ["tool", f"--name={word}", word, *rest]
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(WORDS)
 def test_with_one_too(word):
     filled = Template("printf %s:%s {x} $(printf %s {x} | wc -c)", sh=True).fill({"x": word})

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.adapters.sql.shop import on_file
+from tests.extent import examples
 
 from settlemark import KeyConflict, Settlement, Stale, Tag
 from settlemark.testing import in_child
@@ -185,6 +186,15 @@ def test_an_act_that_comes_after_its_undo_is_refused_and_nothing_changed(shop, o
     assert (shop.rows("item"), sql.probe_change()) == ([], None)
 
 
+@on_file
+def test_a_probe_leaves_nothing_so_that_what_it_asked_about_may_still_be_done(shop, open_sql, monkeypatch):
+    sql = open_sql(shop)
+    monkeypatch.setattr(type(sql), "key", "k1")
+    assert sql.probe_change() is None
+    first = sql.insert("item", 1, {"name": "lamp"})
+    assert (first["name"], sql.probe_change()) == ("lamp", first)
+
+
 def test_a_probe_waits_for_whoever_is_still_acting_under_the_key(shop, open_sql, monkeypatch):
     sql = open_sql(shop)
     monkeypatch.setattr(type(sql), "key", "k1")
@@ -279,6 +289,22 @@ def test_whatever_rule_makes_a_change_spread_it_is_refused_and_nothing_changed(s
         with pytest.raises(DatabaseRefused, match=rf"rows of note refer to row 1 of parent .* \({rule}\)"):
             kept(settlement, "t", (tool, {"table": "parent", "key": 1, **more}))
     assert (shop.rows("parent"), shop.rows("note")) == ([(0, 0), (1, 10)], [(1, 1, 10)])
+
+
+@on_file
+@pytest.mark.parametrize("columns", [("id", "code"), ("code", "id")])
+def test_each_foreign_key_of_a_table_is_looked_at_not_only_those_before_one_of_another_column(
+    shop, settlement, sql, columns
+):
+    keys = ", ".join(f"its_{name} INTEGER REFERENCES parent ({name}) ON UPDATE CASCADE" for name in columns)
+    shop.run(
+        "INSERT INTO parent VALUES (1, 10)",
+        f"CREATE TABLE note (key INTEGER PRIMARY KEY, {keys})",
+        "INSERT INTO note (key, its_code) VALUES (1, 10)",
+    )
+    with pytest.raises(DatabaseRefused, match="rows of note refer to row 1 of parent"):
+        kept(settlement, "t", (sql.update, {"table": "parent", "key": 1, "values": {"code": 11}}))
+    assert shop.rows("parent") == [(1, 10)]
 
 
 def test_an_update_that_others_refer_to_by_now_is_not_put_back_through_them(shop, settlement, sql):
@@ -396,7 +422,7 @@ CALLS = st.lists(
 )
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(15), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(calls=CALLS, fails=st.booleans())
 def test_whatever_is_called_it_is_all_or_nothing(file_shop, settlement, open_sql, calls, fails):
     sql = open_sql(file_shop, settlement)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.adapters.sql.shop import Shop
+from tests.extent import examples
 
 from settlemark import PayloadError
 from settlemark_adapters.sql import DatabaseRefused, Sql
@@ -75,10 +76,11 @@ def test_what_is_no_value_of_a_column_is_refused_before_anything_is_recorded(
     assert (file_shop.rows("wide"), settlement.transactions()) == ([], [])
 
 
-def test_a_decimal_that_sqlite_would_round_is_refused_and_nothing_changed(file_shop, open_sql):
+@pytest.mark.parametrize("price", ["0.12345678901234567890", str(2**63), str(-(2**63))])
+def test_a_decimal_that_sqlite_would_round_is_refused_and_nothing_changed(file_shop, open_sql, price):
     sql = open_sql(file_shop)
     with pytest.raises(ValueError, match="SQLite keeps it as a float, which differs"):
-        sql.insert("item", 1, {"name": "lamp", "price": "0.12345678901234567890"})
+        sql.insert("item", 1, {"name": "lamp", "price": price})
     assert file_shop.rows("item") == []
 
 
@@ -91,7 +93,7 @@ def test_what_is_no_json_is_refused_before_anything_is_done(shop, settlement, sq
 CELLS = st.none() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | st.text() | st.binary()
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(15), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cells=st.lists(CELLS, min_size=3, max_size=3))
 @example(cells=[float("inf"), float("-inf"), b"bits"])
 def test_any_row_of_sqlite_is_put_back_to_the_last_bit(file_shop, open_sql, monkeypatch, cells):

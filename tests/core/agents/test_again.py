@@ -91,6 +91,14 @@ async def test_a_call_on_another_scope_is_another_act(office, again):
     assert await office.play(work.turn(office.calls(settlement, ("mail", {"to": "bob"})))) == ["mail bob"]
 
 
+async def test_a_call_of_another_tool_with_the_same_arguments_is_another_act(office, again):
+    settlement, work = again()
+    await office.play(work.turn(office.calls(settlement, MAIL)))
+    settlement, work = again()
+    assert await office.play(work.turn(office.calls(settlement, ("post", {"to": "ada"})))) == ["post ada"]
+    assert office.log == [("mail", "ada"), ("post", "ada")]
+
+
 async def test_what_was_undone_is_done_anew(office, again):
     settlement, work = again()
     office.fails.add(("mail", "ada"))
@@ -141,6 +149,21 @@ async def test_nobody_repeats_what_may_have_happened(office, again):
     assert office.log == [("post", "bank", "hello")]
 
 
+@pytest.mark.parametrize("then", [("clerk", "clerk"), ("guide", "clerk"), ("guide", "guide")])
+async def test_what_is_in_doubt_is_repeated_by_no_later_turn_of_its_job(office, settlement, job, then):
+    def lose():
+        office.post("bank")
+        raise TimeoutError
+
+    issued = ("post", {"to": "bank"})
+    with pytest.raises(InDoubt):
+        await run_async(job.work("clerk").turn(office.calls(settlement, issued)).perform(0, lose))
+    for agent in then:
+        (told,) = await office.play(job.work(agent).turn(office.calls(settlement, issued)))
+        assert told.startswith("InDoubt: the outcome of post on post:/bank is unknown")
+    assert office.log == [("post", "bank")]
+
+
 async def test_a_work_that_begins_again_in_the_same_job_repeats_nothing(office, settlement):
     work = AgentRun(settlement, None).work("clerk")
     await office.play(work.turn(office.calls(settlement, BOOK, MAIL)))
@@ -169,6 +192,15 @@ async def test_a_turn_that_a_death_cut_off_goes_on_under_its_keys_when_the_model
         assert await office.play(work.turn(office.calls(settlement, BOOK, MAIL))) == ["book 1", "mail ada"]
         assert office.log == [("book", "1"), ("mail", "ada")]
         assert [(t.row.name, t.row.attempt) for t in settlement.transactions()] == [("trip-42/clerk/0", 1)]
+
+
+async def test_what_is_answered_before_its_siblings_come_waits_for_none_of_them_behind_a_death(office, tmp_path):
+    office.log = [tuple(entry) for entry in await _killed_in_the_middle(tmp_path)]
+    with office.settlement(f"sqlite:///{tmp_path / 'ledger.db'}", wait=2) as settlement:
+        turn = AgentRun(settlement, "trip-42").work("clerk").turn(office.calls(settlement, BOOK, MAIL))
+        assert await run_async(turn.perform(0, lambda: office.book("1"), waits=False)) == "book 1"
+        await run_async(turn.perform(1, lambda: office.mail("ada"), waits=False))
+        assert office.log == [("book", "1"), ("mail", "ada")]
 
 
 async def test_a_turn_that_a_death_cut_off_is_undone_when_the_model_decides_otherwise(office, tmp_path):
@@ -234,6 +266,14 @@ def test_with_one_transaction_for_the_run_it_is_found_when_that_has_settled(offi
     assert (run_sync(job.recorded("task 1")), office.log) == (MISSING, [])
     run_sync(job.end())
     assert (run_sync(job.recorded("task 1")), office.log) == ("done", [("mail", "ada")])
+
+
+def test_what_the_whole_job_came_to_is_kept_beside_what_its_parts_did(settlement, job):
+    run_sync(job.keep("", 7))
+    run_sync(job.keep("clerk", 8))
+    assert [run_sync(job.recorded(name)) for name in ("", "clerk")] == [7, 8]
+    scopes = [effect.row.scope for recorded in settlement.transactions() for effect in recorded.effects]
+    assert scopes == ["result:/trip-42/run", "result:/trip-42/clerk"]
 
 
 def test_what_failed_is_not_kept(office, settlement):
@@ -322,8 +362,9 @@ async def test_what_an_operator_found_to_have_happened_and_is_undone_now_is_nobo
         with pytest.raises(InDoubt):
             await run_async(turn.perform(0, timing_out))
         [doubt] = settlement.in_doubt()
-        settlement.resolve(doubt.key, "confirmed", by="ada", note="their log has it")
-        settlement.recover()
+        # Both wait where another thread of this process is at it already.
+        await settlement.aresolve(doubt.key, "confirmed", by="ada", note="their log has it")
+        await settlement.arecover()
         again = AgentRun(settlement, "trip").work().turn(office.calls(settlement, POST))
         assert await office.play(again) == ["post bank hello"]
         assert office.log == [("unpost", "bank"), ("post", "bank", "hello")]
@@ -389,7 +430,7 @@ async def test_what_waits_for_an_answer_since_its_turn_was_split_is_gone_on_with
         return True
 
     for _ in range(2):
-        work = AgentRun(settlement, "trip", let_through=(Pause,), park="split").work("clerk")
+        work = AgentRun(settlement, "trip", let_through=(Pause,), asks=True, park="split").work("clerk")
         told.append(await office.play(work.turn(office.calls(settlement, BOOK, MAIL)), ask=ask))
     assert (told[1], office.log) == (["book 1", "mail ada"], [("book", "1"), ("mail", "ada")])
     assert asked == ["trip/clerk/0#1/1", "trip/clerk/0!1#1/1"]

@@ -35,7 +35,7 @@ def asked(office, settlement):
             keys.append(gate.key)
             raise Waits
 
-        job = AgentRun(settlement, run, let_through=(Waits,), **options)
+        job = AgentRun(settlement, run, let_through=(Waits,), asks=True, **options)
         turn = job.work(work).turn(office.calls(settlement, BOOK, PAY, ids=["call-6", ID]))
         booked, stopped = await asyncio.gather(
             run_async(turn.perform(0, lambda: office.book("1"))),
@@ -116,3 +116,27 @@ async def test_a_question_that_was_split_off_is_found_by_the_key_it_was_asked_un
     assert questions[key].is_of("trip", "clerk")
     assert questions[key].is_about(ID, *PAY)
     assert office.log == [("book", "1")]
+
+
+async def test_each_of_two_questions_about_one_tool_that_were_split_off_together_is_told_under_its_own_key(
+    office, settlement
+):
+    keys = []
+
+    def ask(gate):
+        keys.append(gate.key)
+        raise Waits
+
+    job = AgentRun(settlement, "trip", let_through=(Waits,), park="split", asks=True, asks_together=True)
+    more = ("pay", {"amount": 90})
+    turn = job.work("clerk").turn(office.calls(settlement, BOOK, PAY, more))
+    acts = [lambda: office.book("1"), lambda: office.pay(800), lambda: office.pay(90)]
+    await asyncio.gather(
+        *(run_async(turn.perform(place, act, ask=ask)) for place, act in enumerate(acts)), return_exceptions=True
+    )
+    turn.abandon(Waits())
+
+    questions = found(settlement, *keys)
+    about = [[question.is_about(None, *pay) for pay in (PAY, more)] for question in questions.values()]
+    assert (list(questions), about) == (keys, [[True, False], [False, True]])
+    assert len({question.key for question in questions.values()}) == 2

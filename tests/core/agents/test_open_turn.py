@@ -6,9 +6,9 @@ from functools import partial
 
 import pytest
 
-from settlemark import Declaration, EffectClass, Queued, UsageError
-from settlemark.agents import Call, Names, Since, Undone, open_turn, run_sync, since_answered
-from settlemark.hosting import host_of
+from settlemark import Declaration, EffectClass, InDoubt, Queued, Refused, UsageError, effect
+from settlemark.agents import Call, Names, Since, Undone, open_turn, run_sync, since_answered, words
+from settlemark.hosting import Wait, host_of
 
 BOOK, MAIL = ("book", {"room": "1"}), ("mail", {"to": "ada"})
 BOOK_ACT, MAIL_ACT = ("book", "1"), ("mail", "ada")
@@ -55,6 +55,45 @@ def test_a_turn_that_is_opened_again_under_its_name_does_nothing_twice(office, s
     assert answers == [["book 1", "mail ada"]] * 2
     assert (office.log, states(settlement)) == ([BOOK_ACT, MAIL_ACT], [("trip/step-1", "committed")])
     assert (turn.settled, turn.refusal, turn.broken, turn.is_undone, turn.abandoned) == (True, None, None, False, False)
+    assert (turn.name, turn.is_open, turn.joined) == ("trip/step-1", False, False)
+
+
+@pytest.mark.parametrize("resumable", [True, False])
+def test_what_has_committed_stands_however_a_turn_ends_that_replays_it(office, settlement, opened, perform, resumable):
+    options = {"resumable": resumable, "let_through": (Aside,)}
+    turn, (book, mail) = opened(BOOK, MAIL, **options)
+    for place in (book, mail):
+        perform(turn, place, may_wait=False)
+        run_sync(turn.leave(place))
+    before = settlement.transactions()
+    cut = KeyboardInterrupt()
+    for end in ({"failed": "no rooms"}, {"error": OSError("no net")}, {"error": Aside()}, {"error": cut}):
+        turn, (book, mail) = opened(BOOK, MAIL, **options)
+        found = perform(turn, book)
+        run_sync(turn.leave(book))
+        run_sync(turn.leave(mail, **end))
+        if end.get("error") is cut:
+            run_sync(turn.abandon(cut))
+        assert (turn.settled, turn.suspended, turn.is_undone, turn.abandoned) == (True, False, False, False)
+        assert (turn.refusal, turn.broken, turn.last_word(book, found)) == (None, None, "book 1")
+        assert (office.log, settlement.transactions()) == ([BOOK_ACT, MAIL_ACT], before)
+
+
+def test_what_leaves_with_the_call_that_its_turn_is_a_part_of_is_put_aside_by_nothing(office, settlement):
+    def ask():
+        raise Aside
+
+    @effect("opaque")
+    def agent():
+        turn = run_sync(open_turn(settlement, None, run="trip", resumable=True, let_through=(Aside,)))
+        (mail,) = run_sync(turn.place_all(office.calls(settlement, MAIL)))
+        run_sync(turn.perform(mail, ask, mail.arguments, may_wait=False))
+        run_sync(turn.leave(mail))
+
+    with pytest.raises(Refused), settlement.transaction("trip") as tx:
+        tx.call(agent)
+    assert states(settlement) == [("trip", "aborted")]
+    assert (settlement.waiting(), host_of(settlement).protocol.live) == ([], {})
 
 
 def test_a_turn_in_which_a_call_can_have_no_place_is_undone_and_holds_nothing(office, settlement):
@@ -62,6 +101,27 @@ def test_a_turn_in_which_a_call_can_have_no_place_is_undone_and_holds_nothing(of
     with pytest.raises(UsageError, match="half a character"):
         run_sync(turn.place_all(office.calls(settlement, BOOK, MAIL, ids=["a", "half \ud83d"])))
     assert (turn.settled, turn.abandoned, host_of(settlement).protocol.live, office.log) == (True, True, {}, [])
+
+
+def test_a_call_that_is_over_while_another_thread_undoes_its_turn_waits_until_that_is_done(office, settlement, opened):
+    turn, (book,) = opened(BOOK)
+    found = run_sync(turn.perform(book, lambda: office.book("1"), book.arguments))
+    leaving, asked = turn.leave(book), []
+
+    class Log(list):
+        def append(self, act):
+            super().append(act)
+            asked.append((leaving.send(None), turn.settled))
+
+    office.log = Log(office.log)
+    run_sync(turn.abandon(TimeoutError()))
+
+    assert office.log == [BOOK_ACT, ("unbook", "1")]
+    assert [(type(request), settled) for request, settled in asked] == [(Wait, False)]
+    with pytest.raises(StopIteration):
+        leaving.send(True)
+    with pytest.raises(Undone, match=r"^undone: book had .* because the step was stopped by TimeoutError$"):
+        turn.last_word(book, found)
 
 
 def test_the_last_word_on_a_call_that_had_succeeded_is_that_it_was_undone(office, settlement, opened, perform):
@@ -76,6 +136,19 @@ def test_the_last_word_on_a_call_that_had_succeeded_is_that_it_was_undone(office
     with pytest.raises(OSError, match="mail ada is out of order"):
         turn.last_word(mail, found[1])
     assert (office.log, turn.is_undone, settlement.residue()) == ([BOOK_ACT, ("unbook", "1")], True, [])
+
+
+def test_a_turn_does_not_settle_before_a_held_call_that_was_cut_short_is_over(office, opened, perform):
+    turn, (book, mail) = opened(BOOK, MAIL)
+    perform(turn, book)
+    waiting = turn.perform(mail, lambda: office.mail("ada"), mail.arguments)
+    assert isinstance(waiting.send(None), Wait)  # for the other call
+    with pytest.raises(TimeoutError):
+        waiting.throw(TimeoutError())
+    run_sync(turn.leave(book))
+    assert (turn.settled, turn.unattended, office.log) == (False, False, [BOOK_ACT])
+    run_sync(turn.leave(mail, failed="it took too long"))
+    assert (turn.settled, turn.is_undone, office.log) == (True, True, [BOOK_ACT, ("unbook", "1")])
 
 
 def test_a_turn_settles_without_the_calls_that_are_said_not_to_come(office, settlement, opened, perform):
@@ -128,6 +201,20 @@ class Boom(Exception):
     """What a framework does not answer its model with: it escapes."""
 
 
+@pytest.mark.parametrize("undoes", [True, False])
+def test_a_call_that_is_put_aside_keeps_back_those_behind_it_and_where_nothing_is_undone_none(
+    office, opened, perform, undoes
+):
+    turn, (book, post) = opened(BOOK, ("post", {"to": "x"}), resumable=True, let_through=(Aside,), undoes=undoes)
+    run_sync(turn.leave(book, error=Aside()))
+    if undoes:
+        with pytest.raises(Aside):
+            perform(turn, post)
+        assert office.log == []
+    else:
+        assert perform(turn, post) == "post x"
+
+
 @pytest.mark.parametrize("over_last", [0, 1], ids=["the other is over last", "the failed one is over last"])
 def test_where_nothing_is_undone_an_error_that_escapes_keeps_the_turn_to_be_gone_on_with(
     settlement, opened, perform, over_last
@@ -161,13 +248,15 @@ def test_what_was_split_off_from_one_of_its_turns_is_a_part_of_an_agents_work_an
 @pytest.fixture
 def asked(office, settlement):
     """Run a turn that is split where it waits for a person's answer."""
-    settlement.declare("pay", "irreversible", scope="pay:/{to}", approve=True)
+    settlement.declare(
+        "pay", "irreversible", scope="pay:/{to}", approve=True, function=lambda to: office.act("pay", to)
+    )
 
     def ask(*_asked):
         raise Aside
 
-    def asked(*issued):
-        options = {"resumable": True, "let_through": (Aside,), "park": "split"}
+    def asked(*issued, park="split", order="turn"):
+        options = {"resumable": True, "let_through": (Aside,), "park": park, "order": order}
         turn = run_sync(open_turn(settlement, "trip/step-1", run="trip", **options))
         for place in run_sync(turn.place_all(office.calls(settlement, *issued))):
             run, aside = partial(office.act, place.tool, *place.arguments.values()), None
@@ -188,6 +277,39 @@ def test_what_one_question_keeps_waiting_is_split_off_and_the_rest_of_the_turn_c
     assert part[1] == "open"
 
 
+PAY, FAX = ("pay", {"to": "ada"}), ("mail", {"to": "bob"})
+
+
+@pytest.mark.parametrize(
+    ("issued", "options", "became"),
+    [
+        ([PAY], {}, "asks"),
+        ([PAY, MAIL], {}, "asks, behind"),
+        ([MAIL, PAY], {}, "left, asks"),
+        ([BOOK, MAIL, PAY, FAX], {}, "left, left, asks, behind"),
+        ([BOOK, PAY, MAIL], {"order": "issued"}, "left, asks, behind"),
+        ([BOOK, PAY, MAIL], {"order": "scopes"}, "left, asks, left"),  # on another scope
+    ],
+)
+def test_what_waits_for_an_answer_keeps_back_what_is_not_to_leave_before_it_and_nothing_else(
+    office, settlement, asked, issued, options, became
+):
+    said = {"split_off": "asks", "behind": "behind"}
+    asked(*issued, **options)
+    whole, part = settlement.transactions()
+    assert (whole.state.value, part.state.value) == ("committed", "open")
+    assert ", ".join(said.get(effect.disposition, "left") for effect in whole.effects) == became
+    left = [tool for (tool, _), how in zip(issued, became.split(", "), strict=True) if how == "left"]
+    assert ([act for act, _ in office.log], [effect.row.tool for effect in part.effects]) == (left, ["pay"])
+
+
+def test_a_turn_that_is_kept_waits_as_it_is(office, settlement, asked):
+    asked(BOOK, PAY, MAIL, park="keep")
+    (whole,) = settlement.transactions()
+    assert (whole.state.value, office.log) == ("open", [BOOK_ACT])
+    assert [str(effect.outcome) for effect in whole.effects] == ["confirmed", "suspended", "queued"]
+
+
 def test_what_a_call_did_before_its_turn_was_put_aside_stands_when_it_is_answered_elsewhere(
     office, settlement, opened, perform
 ):
@@ -201,6 +323,71 @@ def test_what_a_call_did_before_its_turn_was_put_aside_stands_when_it_is_answere
     perform(turn, mail, may_wait=False)
     run_sync(turn.leave(mail))
     assert (office.log, states(settlement)) == ([BOOK_ACT, MAIL_ACT], [("trip/step-1", "committed")])
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["it leaves", "it is refused"])
+def test_a_call_that_was_approved_with_other_arguments_is_answered_with_what_became_of_these(office, settlement, fails):
+    def ask(*_asked):
+        raise Aside
+
+    def pay(given):
+        return lambda: office.act("pay", given["to"]), None
+
+    def played():
+        turn = run_sync(open_turn(settlement, "trip/step-1", run="trip", resumable=True, let_through=(Aside,)))
+        book, paid = run_sync(turn.place_all(office.calls(settlement, BOOK, ("pay", {"to": "ada"}))))
+        run_sync(turn.perform(book, lambda: office.book("1"), book.arguments))
+        run_sync(turn.leave(book))
+        found = aside = None
+        try:
+            found = run_sync(
+                turn.perform(paid, pay(paid.arguments)[0], paid.arguments, ask=ask, remake=pay, may_wait=False)
+            )
+        except Aside as error:
+            aside = error
+        run_sync(turn.leave(paid, error=aside))
+        return turn, book, paid, found
+
+    settlement.declare("pay", "irreversible", scope="pay:/{to}", approve=True)
+    played()
+    settlement.approve("trip/step-1", by="eve", arguments={"to": "bob"})
+    office.fails.update([("pay", "bob")] if fails else [])
+    turn, book, paid, found = played()
+
+    assert turn.acting(paid).scope_text == "pay:/bob"
+    if fails:
+        with pytest.raises(OSError, match="pay bob is out of order"):
+            turn.last_word(paid, found)
+        told = [turn.correction(call).split(":")[0] for call in (book, paid)]
+        assert (told, office.log) == (["undone", "never left"], [BOOK_ACT, ("unbook", "1")])
+    else:
+        assert (turn.last_word(paid, found), turn.correction(paid)) == ("pay bob", None)
+        assert office.log == [BOOK_ACT, ("pay", "bob")]
+
+
+def test_of_a_call_that_never_left_it_is_told_why_and_not_that_a_person_had_said_yes(office, settlement):
+    def ask(*_asked):
+        raise Aside
+
+    def played(**end):
+        turn = run_sync(open_turn(settlement, "trip/step-1", run="trip", resumable=True, let_through=(Aside,)))
+        paid, posted = run_sync(turn.place_all(office.calls(settlement, PAY, ("post", {"to": "x"}))))
+        found = aside = None
+        try:
+            found = run_sync(turn.perform(paid, lambda: office.act("pay"), paid.arguments, ask=ask, may_wait=False))
+        except Aside as error:
+            aside = error
+        run_sync(turn.leave(paid, error=aside))
+        run_sync(turn.leave(posted, **end))
+        return turn, paid, found
+
+    settlement.declare("pay", "irreversible", scope="pay:/{to}", approve=True)
+    played()
+    settlement.approve("trip/step-1", by="eve")
+    turn, paid, found = played(failed="no stamps")
+    with pytest.raises(Refused, match=r"pay was held and never left, .* from this: post failed: no stamps$"):
+        turn.last_word(paid, found)
+    assert office.log == []
 
 
 # ---- what became of calls that were answered before their turn had settled
@@ -339,3 +526,55 @@ def test_where_a_failing_call_stops_no_other_the_turn_settles_without_it(office,
         perform(turn, mail, may_wait=False)
         run_sync(turn.leave(mail))
         assert (turn.settled, office.log, states(settlement)) == (True, [MAIL_ACT], [("trip/step-1", "committed")])
+
+
+def test_a_call_that_failed_in_a_turn_that_committed_fails_when_that_is_replayed_and_does_nothing(office, perform):
+    with office.settlement(on_failure="continue") as settlement:
+        told = []
+        for fails in ({BOOK_ACT}, set()):
+            office.fails = fails
+            turn = run_sync(open_turn(settlement, "trip/step-1", run="trip"))
+            book, mail = run_sync(turn.place_all(office.calls(settlement, BOOK, MAIL)))
+            try:
+                told.append(perform(turn, book))
+            except Exception as error:
+                told.append(words(error))
+            run_sync(turn.leave(book, failed=str(told[-1])))
+            perform(turn, mail, may_wait=False)
+            run_sync(turn.leave(mail))
+        assert told[0] == "OSError: book 1 is out of order"
+        assert told[1].startswith(
+            "Refused: book failed before: OSError: book 1 is out of order; trip/step-1 has gone on without it"
+        )
+        assert office.log == [MAIL_ACT]
+
+
+def test_what_may_have_happened_in_an_earlier_turn_of_its_job_is_not_done_again(office, settlement):
+    def post():
+        office.post("bank")
+        raise TimeoutError
+
+    first = run_sync(open_turn(settlement, "trip/step-1", run="trip", recalls=True))
+    (lost,) = run_sync(first.place_all(office.calls(settlement, ("post", {"to": "bank"}))))
+    with pytest.raises(InDoubt):
+        run_sync(first.perform(lost, post, lost.arguments))
+    run_sync(first.leave(lost, failed="nobody knows"))
+    second = run_sync(open_turn(settlement, "trip/step-2", run="trip", recalls=True))
+    (repeated,) = run_sync(second.place_all(office.calls(settlement, ("post", {"to": "bank"}))))
+    with pytest.raises(InDoubt, match="do not repeat it"):
+        run_sync(second.perform(repeated, post, repeated.arguments))
+    assert office.log == [("post", "bank")]
+
+
+def test_a_call_that_was_made_again_with_other_arguments_is_told_of_what_it_did_last(
+    office, settlement, opened, perform
+):
+    turn, (book, mail) = opened(BOOK, MAIL)
+    office.fails = {BOOK_ACT}
+    with pytest.raises(OSError, match="book 1 is out of order"):
+        perform(turn, book)
+    assert run_sync(turn.perform(book, lambda: office.book("2"), {"room": "2"})) == "book 2"
+    run_sync(turn.leave(book))
+    run_sync(turn.leave(mail, failed="no net"))
+    assert turn.correction(book) == "undone: book had succeeded, and was undone because mail failed: no net"
+    assert (office.log, states(settlement)) == ([("book", "2"), ("unbook", "2")], [("trip/step-1", "aborted")])

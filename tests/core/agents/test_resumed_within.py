@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from settlemark import effect
-from settlemark.agents import Asked, keep_answered, open_turn, run_sync
+from settlemark.agents import Asked, Shared, keep_answered, open_turn, run_sync
 from settlemark.hosting import host_of
 
 PLAN = (
@@ -37,6 +37,8 @@ class World:
 
         @effect("reversible", scope="room:/{at}", undo=lambda at: self.log.append(f"undo {at}"), name="book")
         def book(at):
+            if at == "bad":
+                raise ValueError("no room")
             self.log.append(f"book {at}")
             return f"booked {at}"
 
@@ -74,12 +76,23 @@ class Agent:
             ids = [f"{self.name}-{number}-{place}" for place in range(len(calls))]
             asked = Asked(tuple(ids), tuple(self.answered))
             turn = run_sync(
-                open_turn(world.settlement, None, run="trip", resumable=True, let_through=(Stop,), asked=asked)
+                open_turn(
+                    world.settlement,
+                    None,
+                    run="trip",
+                    within=self.shared(world, asked),
+                    resumable=True,
+                    let_through=(Stop,),
+                    asked=asked,
+                )
             )
             self.play(world, turn, number, ids)
             world.come(self.name, number, "unstored")
             self.done, self.answered = number + 1, [*self.answered, *ids]
             world.come(self.name, number, "stored")
+
+    def shared(self, _world, _asked):
+        return None
 
     def play(self, world, turn, number, ids):
         stopped, calls = None, self.plan[number]
@@ -94,20 +107,38 @@ class Agent:
                 if place == len(calls) - 1:
                     world.come(self.name, number, "within")
                 if tool == "task":
-                    return self.inner.setdefault((number, place), Agent(f"{self.name}.{place}", given)).run(world)
+                    return self.inner.setdefault((number, place), type(self)(f"{self.name}.{place}", given)).run(world)
                 return world.tools[tool](given)
 
-            error = None
+            error = failed = None
             try:
                 run_sync(turn.perform(seat, act, arguments, may_wait=False))
             except Stop as control:
                 error = stopped = control
-            run_sync(turn.leave(seat, error=error))
+            except ValueError as raised:
+                failed = str(raised)
+            run_sync(turn.leave(seat, error=error, failed=failed))
         if stopped is not None:
             raise stopped
 
 
-def play(world, open_settlement, url, kind, *, elsewhere=False):
+class Sharing(Agent):
+    """An agent whose turns settle together: one that fails undoes those before it, and the next begins anew."""
+
+    def run(self, world):
+        self.now = None
+        return super().run(world)
+
+    def shared(self, world, asked):
+        if self.now is None or self.now.is_undone:
+            self.now = Shared(world.settlement, self.name)
+        host = host_of(world.settlement)
+        return run_sync(
+            self.now.enter(lambda: host.begin(None, run="trip", asked=asked._replace(shares=True)), self.done)
+        )
+
+
+def play(world, open_settlement, url, kind, *, elsewhere=False, agent=None):
     """Run the agent inside a call of a turn, again and again until it is not stopped any more."""
 
     @effect(kind, **({} if kind == "opaque" else {"scope": "task:/{name}"}), name="task")
@@ -116,7 +147,7 @@ def play(world, open_settlement, url, kind, *, elsewhere=False):
 
     world.tools["task"] = task
     world.settlement = open_settlement(url)
-    agent = Agent("main", [[("task", PLAN)]])
+    agent = agent or Agent("main", [[("task", PLAN)]])
     for _ in range(3):
         turn = run_sync(open_turn(world.settlement, "trip", run="trip", resumable=True, let_through=(Stop,)))
         try:
@@ -161,4 +192,33 @@ def test_an_agent_that_is_resumed_in_its_middle_loses_nothing_and_does_nothing_t
     assert world.stop is None
     assert (sorted(world.log), turn.settled) == (sorted(WHOLE), True)
     assert [act for act in world.log if act.startswith("mail")] == ["mail m", "mail n", "mail o"]
+    assert (world.settlement.residue(), host_of(world.settlement).protocol.live) == ([], {})
+
+
+FAILING = (
+    [("mail", "l"), ("book", "a")],
+    [("book", "bad")],
+    [("look", "a")],
+    [("mail", "m"), ("book", "b")],
+    [("mail", "n"), ("book", "c")],
+)
+"""Turns that settle together, of which the second undoes the first."""
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.every_store
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "in another process"])
+@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("number", range(len(FAILING)))
+def test_of_turns_that_settle_together_inside_a_call_each_is_gone_on_with_among_those_it_was_with(
+    open_settlement, url, number, moment, elsewhere
+):
+    if elsewhere and url == "memory:":
+        pytest.skip("what is in memory ends with its process")
+    world = World(("main.0", number, moment))
+    agent = Agent("main", [[("task", FAILING)]])
+    agent.inner[0, 0] = Sharing("main.0", FAILING)
+    turn = play(world, open_settlement, url, "opaque", elsewhere=elsewhere, agent=agent)
+    assert world.stop is None
+    assert (world.log, turn.settled) == (["book a", "undo a", "book b", "book c", "mail m", "mail n"], True)
     assert (world.settlement.residue(), host_of(world.settlement).protocol.live) == ([], {})

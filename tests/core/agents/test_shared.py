@@ -114,6 +114,30 @@ def test_a_refusal_at_the_end_is_raised_for_no_turn_follows_that_is_told(office,
     assert (office.log, states(settlement)) == ([], [("trip/clerk/0", "aborted")])
 
 
+def test_each_work_ends_though_one_before_it_is_refused_and_the_first_refusal_is_raised(office, settlement):
+    job = AgentRun(settlement, "trip", settle="part")
+    office.fails.update([("mail", "ada"), ("mail", "bob")])
+    for name, to in (("clerk", "ada"), ("boss", "bob")):
+        turn = job.work(name).turn(office.calls(settlement, ("mail", {"to": to})))
+        run_sync(turn.perform(0, lambda to=to: office.mail(to), waits=False))
+    with pytest.raises(Refused, match="mail ada is out of order"):
+        run_sync(job.end())
+    assert (office.log, states(settlement)) == ([], [("trip/clerk/0", "aborted"), ("trip/boss/0", "aborted")])
+
+
+@pytest.mark.parametrize(
+    ("settle", "may_touch"), [("turn", ["room:/9", "room:/8"]), ("part", "room:/9"), ("run", ["room:/9"])]
+)
+async def test_a_transaction_holds_from_its_beginning_what_its_job_may_touch(office, settlement, settle, may_touch):
+    job = AgentRun(settlement, "trip", settle=settle, may_touch=may_touch)
+    turn = job.work("clerk").turn(office.calls(settlement, BOOK, ("post", {"to": "bank"})))
+    await office.answer(turn, 0, waits=False)
+    assert settlement.frontier("room:/9") == settlement.frontier("room:/1") < settlement.frontier("room:/7")
+    turn.absent(1)
+    await run_async(job.end())
+    assert settlement.frontier("room:/9") == settlement.frontier("room:/7")
+
+
 async def test_a_run_of_which_a_death_left_something_open_begins_anew_when_that_is_undone(office, tmp_path):
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
     with office.settlement(url) as settlement:
@@ -126,6 +150,29 @@ async def test_a_run_of_which_a_death_left_something_open_begins_anew_when_that_
         await run_async(job.end())
         assert office.log[3:] == [("mail", "ada")]
         assert states(settlement) == [("trip/*/1", "aborted"), ("trip/*/2", "committed")]
+
+
+async def test_what_a_death_left_of_an_agents_work_is_undone_before_anything_new_and_not_by_what_is_played_again(
+    office, tmp_path
+):
+    url, room = f"sqlite:///{tmp_path / 'ledger.db'}", [("book", {"room": str(number)}) for number in range(4)]
+
+    async def play(work, number):
+        return await office.play(work.turn(office.calls(settlement, room[number])))
+
+    with office.settlement(url) as settlement:
+        job = AgentRun(settlement, "trip", settle="part")
+        await play(job.work("clerk"), 1)
+        await run_async(job.end())
+        await play(job.work("clerk"), 2)
+    with office.settlement(url) as settlement:
+        job = AgentRun(settlement, "trip", settle="part")
+        assert await play(job.work("clerk"), 1) == ["book 1"]
+        assert office.log == [("book", "1"), ("book", "2")]
+        assert await play(job.work("clerk"), 3) == ["book 3"]
+        assert office.log[2:] == [("unbook", "2"), ("book", "3")]
+        await run_async(job.end())
+        assert states(settlement)[1:] == [("trip/clerk/1", "aborted"), ("trip/clerk/2", "committed")]
 
 
 async def test_a_run_that_had_committed_repeats_nothing(office, tmp_path):
@@ -277,6 +324,7 @@ def test_nothing_is_taken_back_of_what_has_committed_or_not_begun(office, settle
     run_sync(second.enter(begin(settlement), 1, gone=places_behind(0, asked)))
     run_sync(never.take_back(places_behind(0, asked)))
     assert (asked, office.log, states(settlement)) == ([], [("book", "1")], [("trip/step-1", "committed")])
+    assert (second.is_open, second.is_undone, never.is_undone) == (False, False, False)
 
 
 def test_what_has_not_begun_has_no_end_and_begins_afterwards(office, settlement):

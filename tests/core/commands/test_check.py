@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from pathlib import Path
 
 import pytest
 
-from settlemark import Settlement, effect
-from settlemark.history import OpRecord, Recorder, ReplicaRead, ReplicaReadFile, encode
+from settlemark import Settlement, current_call, effect
+from settlemark.history import OpRecord, Recorder, ReplicaRead, ReplicaReadFile, encode, read
+from settlemark.testing import Bank
+
+AGENTS = 16
 
 
 def stale(path):
@@ -323,3 +327,32 @@ def test_effects_that_are_no_words_are_refused(run, tmp_path):
     effects.write_text('{"foo": 5}')
     done = run("check", str(chat), "--effects", str(effects))
     assert (done.exit_code, "effects says 5 of foo" in " ".join(done.stderr.split())) == (2, True)
+
+
+@pytest.mark.parametrize("store", ["memory:", "sqlite"])
+def test_what_sixteen_agents_add_beside_each_other_is_without_anomaly_by_the_command(tmp_path, run, store):
+    path = tmp_path / "h.jsonl"
+    url = store if store == "memory:" else f"sqlite:///{tmp_path / 'ledger.db'}"
+    all_have_paid = threading.Barrier(AGENTS, timeout=60)
+    with Bank({"payer": 1_000, "fund": 0}) as bank:
+
+        @effect("reversible", scope="account:/fund", undo=lambda result: bank.reverse(result), commutes="pay in")
+        def pay(amount: int) -> str:
+            return bank.wire(current_call().key, "payer", "fund", amount)
+
+        def agent(number):
+            with settlement.transaction(f"agent-{number}") as tx:
+                tx.call(pay, amount=number + 1)
+                all_have_paid.wait()
+
+        with Settlement(url, history=path) as settlement:
+            threads = [threading.Thread(target=agent, args=(number,)) for number in range(AGENTS)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            with settlement.transaction("auditor") as tx:
+                assert tx.read("account:/fund", lambda: bank.balances()["fund"]) == 136
+    said = run("check", str(path))
+    assert (said.exit_code, "17 operations, level L4" in said.stdout) == (0, True)
+    assert [r.commutes for r in read(path) if r.write_values] == [{"account:/fund": "pay in"}] * AGENTS

@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 from tests.rooms.doctor import files, judge, mounted, surroundings, work
 
-from settlemark import Settlement, effect
+from settlemark import Policy, Settlement, effect
 from settlemark._cli.doctor import Severity, examine
 
 GOOD = {
@@ -41,6 +41,32 @@ def bad(findings):
     return {finding.check: finding.severity for finding in findings if finding.severity in ("attention", "danger")}
 
 
+def test_processes_that_judge_by_different_policies_at_once_are_told(tmp_path):
+    url = f"sqlite:///{tmp_path / 'trip.db'}"
+
+    def policies():
+        return found(examine(url), "policies")
+
+    with Settlement(url, policy=Policy("v7", default="allow")) as one, Settlement(url) as other:
+        other.enforce(Policy("v7", default="allow"))
+        for name, settlement in (("trip-1", one), ("trip-2", other)):
+            with settlement.transaction(name) as tx:
+                tx.call(reserve, hotel=name)
+        ((severity, said),) = policies()
+        assert (severity, said.startswith("v7 in ")) == ("ok", True)
+        other.enforce(Policy("v8", default="allow"))
+        with other.transaction("trip-3") as tx:
+            tx.call(reserve, hotel="Bee")
+        ((severity, said),) = policies()
+        assert (severity, "at once: v7 in" in said, "; v8 in" in said) == ("attention", True, True)
+        one.enforce(Policy("v8", default="allow"))
+        with one.transaction("trip-4") as tx:
+            tx.call(reserve, hotel="Cid")
+        ((severity, said),) = policies()
+        assert (severity, said.startswith("v8 in ")) == ("ok", True)
+    assert policies() == [("ok", "no process that is alive has judged a call lately")]
+
+
 # -- the command ----------------------------------------------------------------------------------------------
 
 
@@ -53,8 +79,8 @@ def test_a_sound_ledger_is_told_check_by_check_and_exits_with_0(ledger, run, run
         assert line in said.stdout
     checks = [finding["check"] for finding in run_json("doctor", ledger)]
     assert checks == [
-        "schema", "journal_mode", "synchronous", "clock", "workers", "log", "unfinished", "approvals", "in doubt",
-        "residue",
+        "schema", "journal_mode", "synchronous", "clock", "workers", "policies", "log", "unfinished", "approvals",
+        "in doubt", "residue",
         "filesystem", "permissions", "free space", "write-ahead log",
     ]  # fmt: skip
     assert "Doctor" in run("doctor", ledger, "--table").stdout
@@ -78,6 +104,11 @@ def test_what_weakens_durability_exits_with_1_and_says_what_to_do(ledger, run, m
     assert said.exit_code == 1
     assert "DANGER     filesystem: nfs4, a network file system, on which SQLite's WAL can be corrupted" in said.stdout
     assert "           -> move the file to a local disk, or use PostgreSQL" in said.stdout
+    table = run("doctor", ledger, "--table")
+    assert table.exit_code == 1
+    shown = " ".join(table.stdout.replace("│", " ").split())
+    assert "DANGER filesystem nfs4, a" in shown
+    assert "ok journal_mode WAL" in shown
 
 
 def test_another_schema_is_told_and_nothing_else_is_asked(ledger, run, run_json):
@@ -243,6 +274,20 @@ def test_what_an_ended_process_has_left_is_told(store, ends_amid):
         "workers": "attention", "unfinished": "attention",
     }  # fmt: skip
     assert "1 of them are nobody's now" in found(findings, "unfinished")[0][1]
+
+
+@pytest.mark.parametrize(
+    ("body", "held"), [("tx.call(reserve, hotel='Ada')", ", holds room:/Ada;"), ("settlement.transactions()", "")]
+)
+def test_of_what_nobody_ends_it_is_told_what_it_holds_when_it_holds_something(tmp_path, ends_amid, body, held):
+    store = f"sqlite:///{tmp_path / 'trip.db'}"
+    ends_amid(store, "trip-1", body)
+
+    ((_, said),) = found(examine(store), "ends")
+
+    assert said.startswith("trip-1 is open for ")
+    assert held in said
+    assert ("holds" in said) is bool(held)
 
 
 def test_live_workers_and_their_work_are_fine(store):

@@ -8,6 +8,7 @@ import sys
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.extent import examples
 from tests.rooms.ledger import Page
 
 from settlemark import Settlement, effect
@@ -123,7 +124,7 @@ def many(tmp_path_factory):
 
 
 @given(batch=st.integers(1, 60), run=st.sampled_from([None, "a", "b"]))
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whatever_the_batch_the_lines_are_the_record_in_one_order(many, batch, run):
     ledger = open_ledger(many, readonly=True)
     try:

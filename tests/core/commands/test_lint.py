@@ -62,6 +62,12 @@ def test_findings_are_told_with_line_and_mend_and_exit_with_1(tools, run):
     )
 
 
+@pytest.mark.parametrize(("rule", "count"), [("SM103", "1 finding"), ("SM1", "2 findings")])
+def test_one_finding_is_told_as_one_and_several_as_several(tools, run, rule, count):
+    tools(BAD)
+    assert run("lint", "tools.py", "--select", rule).stdout.splitlines()[-1] == count
+
+
 def test_nothing_found_exits_with_0(tools, run):
     tools(GOOD)
     said = run("lint", "tools")
@@ -145,6 +151,11 @@ def test_guesses_are_written_to_a_file_and_told(tools, run, tmp_path):
     ]
     assert marked((tmp_path / "declarations.py").read_text()) == ["book_room", "send_mail"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["declarations.py", "tools.py"]
+
+
+def test_one_guess_is_told_as_one(tools, run):
+    tools("@tool\ndef send_mail(to): smtp.send(to)\n")
+    assert run("adopt", "tools").stdout.splitlines()[-1] == "declarations.py: 1 guess to decide"
 
 
 def test_again_it_adds_what_is_new_and_changes_nothing_else(tools, run, tmp_path):

@@ -84,6 +84,7 @@ CHANGES = {
     "prune": ([], ["--older-than", "30d"]),
     "resolve": (["trip-doubt", "confirmed"], ["--by", "ada"]),
     "approve": (["trip-asked"], ["--by", "ada"]),
+    "edit": (["trip-asked", '{"to": "cy"}'], ["--as", "ada"]),
     "reject": (["trip-asked"], ["--by", "ada", "--because", "no"]),
 }
 """What each command that changes a ledger is given, before the ledger and behind it."""

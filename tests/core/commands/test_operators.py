@@ -342,7 +342,7 @@ def test_the_commands_tell_what_waits_and_take_the_answer(shared, open_settlemen
     assert (one["approvals"], one["waits"]) == ([keys["ada"]], [])
     assert one["state_since"] >= one["opened_at"] > 0
 
-    yes = run_json("approve", keys["ada"], shared, "--edit", '{"to": "cy"}', "--by", "bo")
+    yes = run_json("edit", keys["ada"], '{"to": "cy"}', shared, "--as", "bo")
     assert (yes["decision"], yes["changed"], yes["settled"]) == ("edit", True, True)
     assert run("reject", second["key"], shared, "--because", "no", "--by", "bo").exit_code == 0
     assert desk.sent == [("cy", "hello")]
@@ -350,9 +350,9 @@ def test_the_commands_tell_what_waits_and_take_the_answer(shared, open_settlemen
         ["approve", "nobody", shared, "--by", "bo"], ["reject", keys["ada"], shared, "--because", "x", "--by", "bo"],
     ):  # fmt: skip
         assert run(*wrong).exit_code == 1
-    for wrong in (["--edit", "{"], ["--edit", "[1]"]):
-        assert run("approve", keys["bo"], shared, "--by", "bo", *wrong).exit_code == 2
-    again = run("approve", keys["ada"], shared, "--edit", '{"to": "cy"}', "--by", "bo")
+    for wrong in ("{", "[1]"):
+        assert run("edit", keys["bo"], wrong, shared, "--by", "bo").exit_code == 2
+    again = run("edit", keys["ada"], '{"to": "cy"}', shared, "--by", "bo")
     assert again.exit_code == 0
     assert "already" in again.stdout
     assert run("approvals", shared).stdout == "Nothing waits for a person.\n"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from contextlib import closing
 
 from tests.rooms.ledger import _workers
@@ -132,7 +133,11 @@ def test_what_a_process_elsewhere_left_is_ended_once_its_lease_was_watched_to_st
     worker = host_of(hung).ledger.worker
     host_of(hung).ledger.now(lambda protocol, _book: protocol.begin("trip-1", owner=worker))
 
+    paused, pause = [], time.sleep
+    monkeypatch.setattr(time, "sleep", lambda seconds: (paused.append(seconds), pause(seconds)))
     with closing(hung):
         said = run("recover", store)
 
         assert (said.exit_code, said.stdout) == (0, "trip-1 is undone.\n")
+    # It looks again now and then, and asks the store nothing in between.
+    assert paused

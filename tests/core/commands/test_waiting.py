@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 
@@ -55,16 +56,16 @@ def test_nothing_unfinished_is_said_in_sentences_tables_and_json(store, run, run
 
 
 def test_who_holds_whom_is_seen_from_outside_with_since_when_and_by_which_process(waiting_pair, run_json):
-    begun = time.time()
-
     holder, waiter = run_json("waiting", waiting_pair)
 
     assert (holder["transaction"], holder["state"], holder["waits"]) == ("trip-1/book", "open", [])
     assert (waiter["transaction"], waiter["run"], waiter["state"]) == ("trip-2/book", "trip-2", "open")
     ((waits),) = waiter["waits"]
     assert (waits["holder"], waits["scope"]) == ("trip-1/book", "room:/Ada")
-    assert abs(waits["since"] - begun) < 20
-    assert abs(waiter["since"] - begun) < 20
+    with Settlement(waiting_pair) as settlement:
+        (recorded,) = settlement.transactions()
+    assert holder["since"] == recorded.row.at
+    assert int(recorded.row.at) <= waiter["since"] <= waits["since"]  # what is not recorded yet, in whole seconds
     assert holder["worker"] == waiter["worker"] != ""
     assert holder["alive"] is waiter["alive"] is True
     assert 0 < holder["lease_left"] <= 30
@@ -108,6 +109,23 @@ def test_what_a_process_that_ended_has_left_is_told_as_such(store, ends_amid, ru
     assert "is gone; settlemark recover ends it" in run("waiting", store).stdout
 
 
+def test_the_table_tells_how_long_a_lease_holds_and_that_a_process_is_gone(tmp_path, ends_amid, run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "250")
+    store = f"sqlite:///{tmp_path / 'trip.db'}"
+
+    def leases():
+        lines = [re.split("[│┃|]", line) for line in run("waiting", store, "--table").stdout.splitlines()]
+        rows = [[cell.strip() for cell in line] for line in lines if len(line) > 5]
+        at = rows[0].index("lease")
+        return {row[1]: row[at] for row in rows[1:]}
+
+    with Settlement(store) as settlement, settlement.transaction("trip-1") as tx:
+        tx.call(reserve, hotel="Ada")
+        assert re.fullmatch(r"\d+ s", leases()["trip-1"])
+    ends_amid(store, "trip-2", "tx.call(reserve, hotel='Ada')")
+    assert leases() == {"trip-2": "gone"}
+
+
 def test_a_transaction_put_aside_is_told_as_parked(store, run, run_json):
     with Settlement(store) as settlement:
         part = settlement.transaction("trip-1")
@@ -134,8 +152,9 @@ def test_the_image_that_a_log_is_cut_at_keeps_since_when(store, run_json, monkey
             with settlement.transaction(f"other-{number}") as other:
                 other.call(reserve, hotel=f"room {number}")
         (one,) = [one for one in run_json("waiting", store) if one["transaction"] == "trip-1"]
+        begun = next(r.row.at for r in settlement.transactions() if r.row.name == "trip-1")
 
-    assert abs(one["since"] - time.time()) < 20
+    assert one["since"] == begun
 
 
 # -- what the protocol would answer ---------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.rooms.attempt import current_of
-from tests.rooms.engine import Acting, Kernel, Releases, Settling
+from tests.rooms.engine import Acting, Releases, Settling, TakingBack
 from tests.rooms.lifecycle import Recovery
 from tests.rooms.protocol import Mode
 from tests.rooms.record import IN_ORDER, SqlBook
@@ -40,14 +40,11 @@ class OutcomesTogether(Releases):
         self._kernel.note(attempt, [attempt.records.outcome(effect, self._kernel.clock())])
 
 
-class UndoneTogether(Kernel):
+class UndoneTogether(TakingBack):
     """Undoes the next before it is durable that the last is undone."""
 
-    def queue_step(self, step, *, durable=False):
-        if not durable:
-            return (yield from super().queue_step(step))
-        self.ledger.later(step)
-        return True
+    def _tell_undone(self, attempt, effect, back, *, acted, unsure):
+        return super()._tell_undone(attempt, effect, back, acted=False, unsure=unsure)
 
 
 class ReleasesAgain(Recovery):

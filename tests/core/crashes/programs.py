@@ -74,6 +74,7 @@ MIXES = [
     Program("async", (("add_async", "a"), ("put", "b"), ("wire", "c")), how="async"),
     Program("cancelled", (("add", "a"), ("charge_refundable", "b"), ("send", "c")), how="cancel"),
     Program("nested", (("add", "a"), ("put", "b")), (("add", "c"), ("wire", "d")), how="nested"),
+    Program("decided", (("add", "a"), ("wire", "b")), (("put", "c"), ("add", "d")), how="decide"),
     Program("one after the other", (("add", "a"), ("wire", "b")), (("add", "a"), ("put", "c")), how="twice"),
 ]  # fmt: skip
 
@@ -113,6 +114,15 @@ class Play:
     def _twice(self):
         self.transact("trip/1", self.program.steps)
         self.transact("trip/2", self.program.second)
+
+    def _decide(self):
+        """Two decisions of one transaction, each with two effects; what is undone is decided anew."""
+        with self.settlement.transaction("trip") as tx:
+            with tx.decide("the first", because="it is due", grounds=[{"steps": len(self.program.steps)}]):
+                answers = self.calls(tx, self.program.steps)
+            with tx.decide("the second"):
+                answers += self.calls(tx, self.program.second)
+        self.acknowledge("trip", (*self.program.steps, *self.program.second), answers)
 
     def _issued(self):
         self._turn(order="issued")

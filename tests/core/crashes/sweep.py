@@ -19,6 +19,7 @@ from tests.core.crashes.programs import PATIENCE, Play
 from tests.core.crashes.tools import leaves_a_trace, may_be_in_doubt, tools
 from tests.core.workers.audit import audit, named
 from tests.core.workers.world import Desk
+from tests.rooms.ledger import Which
 from tests.rooms.runtime import Maintenance
 
 from settlemark import InDoubt, PartialCommit, Retries, Settlement, State, Tag
@@ -253,6 +254,29 @@ class Sweep:
         self.tally.wrong += [f"{self.program.title}: {where}: {what}" for what in wrong]
 
 
+def kill_at_each(stores, make, every, judged=lambda case: case.judged()):
+    """Kill a case at each of its statements, or at one in so many, and judge what is left; return the kills.
+
+    Args:
+        stores: has a fresh store for each case.
+        make: returns a case in a store; it has `case`, the store, and `live`, which is killed.
+        every: at one statement in how many.
+        judged: returns what is wrong with a case, a list.
+    """
+    kills, first = 0, make(stores.fresh())
+    points = KillPoints.count(first.live, url=OTHER_DATABASES)
+    assert judged(first) == []
+    numbers = range(1, points + 1, every)
+    for number in numbers:
+        case = make(stores.fresh())
+        ended = KillPoints(number, url=OTHER_DATABASES).run(case.live)
+        kills += ended.signal is not None
+        assert judged(case) == [], f"killed at {number} of {points}"
+        stores.drop(case.case)
+    assert kills >= 0.9 * len(numbers) > 0
+    return kills
+
+
 @contextmanager
 def tended(settlement, program):
     """Have a thread look after what was left, as in every process, where a program needs that to come to its end."""
@@ -281,6 +305,7 @@ def judged(settlement, desk, *, deaths=1):
     wrote = {r.row.name for r in recorded}
     wrong += [f"{name} was acknowledged and is lost" for name in answers if name in wrote and name not in committed]
     wrong += [f"{name} answered {told}" for name, told in answers.items() if len(told) > 1]
+    wrong += undecided(settlement, recorded)
     for r in recorded:
         unknown = [e.row.position for e in r.effects if e.outcome == "unknown"]
         if len(unknown) > 1:
@@ -291,6 +316,18 @@ def judged(settlement, desk, *, deaths=1):
             if e.tag not in (None, Tag.CLEAN) and not _may_be_named(r, e, unknown)
         ]
     return wrong
+
+
+def undecided(settlement, recorded):
+    """Return which decisions are lost, stand there twice, or without the effect that they were recorded with."""
+    wrong = [str(fault) for run in {r.row.run for r in recorded} for fault in settlement.audit(run).faults]
+    made = host_of(settlement).ledger.read(lambda book: book.entries.find(Which("decision")))
+    under = [(e.row.under, r.row.name, r.row.attempt) for r in recorded for e in r.effects if e.row.under is not None]
+    named = {(entry.id, entry.name, entry.attempt) for entry in made}
+    wrong += [f"{each} is on record for no decision" for each in set(under) - named]
+    wrong += [f"{each} is decided, and has no effect" for each in named - set(under)]
+    titles = Counter((json.loads(entry.body)["title"], entry.name, entry.attempt) for entry in made)
+    return wrong + [f"{each} is decided {count} times" for each, count in titles.items() if count > 1]
 
 
 def _may_be_named(recorded, effect, unknown):
@@ -361,4 +398,4 @@ def _decision(prefix, key):
     return re.sub(r"#\d+/", "/", key.removeprefix(prefix))
 
 
-__all__ = ["Case", "Files", "Namespaces", "Sweep", "Tally", "judged"]
+__all__ = ["Case", "Files", "Namespaces", "Sweep", "Tally", "judged", "kill_at_each"]

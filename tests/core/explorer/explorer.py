@@ -3,7 +3,8 @@
 A program is a string of operations: `r` read, `e` reversible, `o` opaque, `s` staged, `i`
 irreversible, `u` a reversible whose answer is lost, `j` an irreversible that is refused for good,
 `b` a reversible that fails the first time, `l` a live read, `v` a read that is valid for a second,
-`n` a reversible inside of which an independent transaction runs; each on `x`, `y`, their parent `p`,
+`n` a reversible inside of which an independent transaction runs, `a` a reversible and `c` a staged that commute
+with each other, `m` a reversible that commutes with its like; each on `x`, `y`, their parent `p`,
 a wildcard `w` that overlaps x, or `z`; `f` fails. `"rx sx"` reads x and stages a write to it.
 
 At its end a program may wait for a person: `k` parks it whole, `g` splits it at its gates, and the
@@ -44,7 +45,7 @@ class Exploration:
         attempts: the most attempts any transaction needed.
         anomalies: which of the four the history of an end had.
         ends: what became of every task (committed in which attempt, failed, gave up), who committed in
-            which order, and what the cells hold.
+            which order, what the cells hold, and what commuting effects have added to them.
     """
 
     states: int = 0
@@ -67,6 +68,8 @@ def explore(  # noqa: PLR0913 - each is one more thing that may happen at any mo
     on_failure: OnFailure = "abort",
     durable: bool = False,
     cancelled: Iterable[int] = (),
+    halted: Iterable[int] = (),
+    stopped: Iterable[int] = (),
     aborted: Iterable[int] = (),
     inside: dict[int, str] | None = None,
     holds: dict[str, tuple[int, ...]] | None = None,
@@ -78,6 +81,7 @@ def explore(  # noqa: PLR0913 - each is one more thing that may happen at any mo
     turns: dict[int, str] | None = None,
     revoked: str = "",
     queues: bool = True,
+    budget: int | None = None,
     limit: int = 200_000,
     first_violation: bool = False,
     store: Store | None = None,
@@ -97,6 +101,8 @@ def explore(  # noqa: PLR0913 - each is one more thing that may happen at any mo
         durable: let others move between each write to the ledger and its answer, and between each
             act and its return.
         cancelled: the numbers of those whose run somebody cancels at any time.
+        halted: the numbers of those whose run somebody halts at any time, and resumes later.
+        stopped: the numbers of those whose agent somebody halts at any time, and resumes later.
         aborted: the numbers of those that somebody else aborts at any time.
         inside: the program of the independent transaction inside the `n` of another, by number.
         holds: for a scope, the numbers of those that work under a hold on it.
@@ -109,6 +115,7 @@ def explore(  # noqa: PLR0913 - each is one more thing that may happen at any mo
             turn, issued behind them.
         revoked: operations whose tool is revoked at any time.
         queues: whether they stand in line where a race was lost, as `Settlement.run` has it.
+        budget: how much they may spend together, in memory: each write spends 1.
         limit: the most states to visit.
         first_violation: stop at the first.
         store: makes the ledgers of several workers on a store, to whom the transactions are dealt out;
@@ -130,6 +137,8 @@ def explore(  # noqa: PLR0913 - each is one more thing that may happen at any mo
         on_failure=on_failure,
         durable=durable,
         cancelled=frozenset(cancelled),
+        halted=frozenset(halted),
+        stopped=frozenset(stopped),
         aborted=frozenset(aborted),
         store=store,
         inside={number: parse(text) for number, text in (inside or {}).items()},
@@ -142,6 +151,7 @@ def explore(  # noqa: PLR0913 - each is one more thing that may happen at any mo
         turns={number: parse(text) for number, text in (turns or {}).items()},
         revoked=parse(revoked),
         queues=queues,
+        budget=budget,
     )
     result = Exploration()
     seen: set[Any] = set()
@@ -155,6 +165,7 @@ def explore(  # noqa: PLR0913 - each is one more thing that may happen at any mo
                 run.move(number)
             while True:
                 run.check_floors()
+                run.check_budget()
                 signature = run.signature()
                 if signature in seen:
                     break
@@ -187,7 +198,7 @@ def _judge(run: Run, result: Exploration, schedule: list[int]) -> None:
     for name in judge(run):
         result.violations.setdefault(name, schedule)
     outcome = tuple((task.committed, task.failed, task.gave_up) for task in run.tasks if not task.maintains)
-    result.ends.add((outcome, tuple(run.order), tuple(run.world.values)))
+    result.ends.add((outcome, tuple(run.order), tuple(run.world.values), tuple(run.world.blocks)))
 
 
 __all__ = ["Exploration", "Programs", "explore", "parse"]

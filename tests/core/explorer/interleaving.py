@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from types import GeneratorType
 from typing import Any, cast
 
-from tests.core.explorer.cells import READS, SCOPES, World, touches
+from tests.core.explorer.answered import Returning, answered
+from tests.core.explorer.cells import READS, SCOPES, World, conflict, touches
+from tests.core.explorer.operations import UNIT
 from tests.core.explorer.plan import POINT, Doing, Plan, Task, ViolatedError
 from tests.core.explorer.tasks import Tasks
 from tests.rooms.acts import Recorded, Sleep, Together
 from tests.rooms.edges import Ended
 from tests.rooms.model import ID_DIGITS
 from tests.rooms.protocol import Chronicle, Txn
-from tests.rooms.runtime import call_with_current
 
-from settlemark import Effect, Scope, State
+from settlemark import Budget, Effect, Scope, State
 from settlemark.history import ANOMALIES, OpRecord, analyze
 from settlemark.hosting import Act, Driver, Protocol, Wait, in_words
 from settlemark.ledger import Ledger, MemoryLedger
@@ -38,14 +38,6 @@ class _SlowLedger(_FixedLedger):
     immediate = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Returning:
-    """An act that has happened and whose answer is still on its way."""
-
-    answer: Any
-    failure: BaseException | None
-
-
 class Run(Tasks):
     """One fresh engine with its tasks, moved by a schedule."""
 
@@ -64,8 +56,10 @@ class Run(Tasks):
         ]
         for each in self.drivers:
             each.kernel.warns = False
+            if plan.budget is not None:
+                each.kernel.budgets = (Budget(UNIT, plan.budget, per="namespace"),)
         self._looking: int | None = None
-        self.decided: list[tuple[int, tuple[int, str], tuple[Scope, ...]]] = []
+        self.decided: list[tuple[int, tuple[int, str], list[tuple[int, str, str]]]] = []
         self.order: list[tuple[int, int]] = []
         self.deciders: dict[tuple[int, int], Txn] = {}
         self.attempts = []
@@ -132,26 +126,13 @@ class Run(Tasks):
     def _go_on(self, task: Task) -> None:
         request = task.request
         while True:
-            answer: Any = None
-            failure: BaseException | None = None
-            if type(request) is Act:
-                try:
-                    answer = call_with_current(request)
-                except Exception as error:
-                    failure = error
-                if type(answer) is GeneratorType:
-                    task.stack.append(cast("Doing", answer))  # a tool that takes more than one move
-                    answer = None
-                elif self.plan.durable:
-                    task.request = _Returning(answer, failure)
-                    return
-            elif type(request) is _Returning:
-                answer, failure = request.answer, request.failure
-            elif type(request) is Wait:
-                answer = True
-            elif type(request) is Recorded:
-                failure = cast("Exception | None", request.pending.exception())
-                answer = None if failure is not None else request.pending.result()
+            answer, failure = answered(request)
+            if type(answer) is GeneratorType:
+                task.stack.append(cast("Doing", answer))  # a tool that takes more than one move
+                answer = None
+            elif type(request) is Act and self.plan.durable:
+                task.request = Returning(Ended(answer, failure))
+                return
             elif type(request) is Together:
                 answer = [part.ended for part in task.parts[: len(request.programs)]]
             request = self._resume(task, answer, failure)
@@ -215,7 +196,7 @@ class Run(Tasks):
         if self.protocol.next_epoch > _MAX_EPOCHS:
             raise ViolatedError("restamps without end")
         if world.acted_late:
-            raise ViolatedError("a cancelled run acted after its fence")
+            raise ViolatedError("a cancelled run acted after its fence, or a halted one before it was resumed")
         if world.wrong_undo:
             raise ViolatedError("an undo met another's write")
         if world.unsaid:
@@ -242,6 +223,7 @@ class Run(Tasks):
         self.deciders[who] = txn
         task = self.tasks[number]
         footprint = tuple(SCOPES[name] for _, _, name in touches(task.program))
+        mine = touches(task.program)
         guards = self.plan.guards
         if guards.current and task.stale(self.world.now()):
             raise ViolatedError("what was read live had changed, and was settled on")
@@ -256,9 +238,9 @@ class Run(Tasks):
             # One that was decided and taken back before anything left comes again at the place it had.
             again = other == number and position == txn.position
             ordered = guards.current and guards.reads != "any"
-            if ordered and position >= txn.position and not again and _overlap(footprint, theirs):
+            if ordered and position >= txn.position and not again and conflict(mine, theirs):
                 raise ViolatedError("writers committed out of position order")
-        self.decided.append((number, txn.position, footprint))
+        self.decided.append((number, txn.position, mine))
 
     def _check_choice(self, task: Task) -> None:
         """Hold a choice to its law: one branch settles, when the others are over, and have been undone."""
@@ -287,13 +269,34 @@ class Run(Tasks):
 
     # ---- what is the same
 
+    def spent(self) -> tuple[int, int]:
+        """Return what is charged to the budget, and what is reserved of it, in the one ledger in memory."""
+        ledger = self.ledgers[0]
+        assert isinstance(ledger, MemoryLedger), "the budget of a store is not looked at at every moment"
+        bucket = ledger.book.purse.bucket(UNIT, "namespace")
+        return (0, 0) if bucket is None else (int(bucket.charged), int(bucket.reserved))
+
+    def check_budget(self) -> None:
+        """See that no more is spent than there is, by the record or in the world.
+
+        Raises:
+            ViolatedError: there is.
+        """
+        if self.plan.budget is None:
+            return
+        stands = len(self.world.sequence) - len(self.world.undone)
+        if max(sum(self.spent()), stands) > self.plan.budget:
+            raise ViolatedError("a budget was oversold")
+        if stands > sum(self.spent()):
+            raise ViolatedError("something was spent that no budget knows of")
+
     def signature(self) -> tuple[Any, ...]:
         """Return what makes two states of this run alike."""
         tasks = tuple(
             (
                 task.step, task.done, task.gave_up, task.failed, task.committed, task.partial, task.laps, task.said,
                 task.entered, task.cut,
-                type(task.request) is _Returning,
+                type(task.request) is Returning,
                 tuple(_frames(doing) for doing in task.stack),
                 type(task.request) is Wait and not task.request.ticket.fired,
                 tuple(task.reads), tuple(task.watched), task.now,
@@ -303,6 +306,8 @@ class Run(Tasks):
         )  # fmt: skip
         replicas = [worker.freeze() for worker in self.workers] or [self.protocol.freeze()]
         beside: tuple[Any, ...] = (self._looking, self.world.picture(), len(self.advanced))
+        if self.plan.budget is not None:
+            beside += (self.spent(),)
         if self.plan.weakened:
             # Also what is decided and not told yet: a tool may be gone by then, or only afterwards.
             told = [OpRecord(**record) for record in self.chronicle.waiting()]

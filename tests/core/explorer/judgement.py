@@ -6,7 +6,20 @@ import itertools
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
-from tests.core.explorer.cells import CELLS, FINAL, READS, REFUSED, SIBLING, UNWRITTEN, Value, touches, writes
+from tests.core.explorer.cells import (
+    CELLS,
+    FINAL,
+    GROUPS,
+    READS,
+    REFUSED,
+    SIBLING,
+    UNWRITTEN,
+    Blocks,
+    Value,
+    added,
+    touches,
+    writes,
+)
 from tests.rooms.replica import image
 
 from settlemark import Outcome, State
@@ -36,7 +49,7 @@ def judge(run: Run) -> set[str]:
     edges: dict[tuple[int, int], set[tuple[int, int]]] = defaultdict(set)
     for cell in range(3):
         writes = [value for value in run.world.log[cell] if value[:2] in committed and not _is_orphan(run, value)]
-        _judge_writes(writes, edges, wrong)
+        _judge_writes(run, writes, edges, wrong)
         _judge_reads(run, cell, writes, committed, edges, wrong)
         _judge_value(run, cell, committed, wrong)
         _judge_parts(run, cell, committed, wrong)
@@ -48,6 +61,8 @@ def judge(run: Run) -> set[str]:
         wrong.add("a transaction never finished")
     if run.protocol.board.index.root.children and not run.protocol.board.versions.logged:
         wrong.add("holds were left behind")
+    if run.plan.budget is not None and run.spent() != (len(run.world.sequence) - len(run.world.undone), 0):
+        wrong.add("a budget tells something else than the world")
     _judge_record(run, wrong)
     _judge_replicas(run, wrong)
     _judge_history(run, wrong)
@@ -113,7 +128,7 @@ def _judge_releases(run: Run, committed: set[tuple[int, int]], wrong: set[str]) 
         if not task.committed:
             continue
         for step, kind, _ in touches(task.program):
-            if kind in "si" and not task.laps and not task.partial and counts[task.number, task.committed, step] != 1:
+            if kind in "sic" and not task.laps and not task.partial and counts[task.number, task.committed, step] != 1:
                 wrong.add("a committed held effect was not released once")
     for log in run.world.log:
         if any(count > 1 for count in Counter(log).values()):
@@ -167,9 +182,22 @@ def _tied(issued: dict[int, str], first: int) -> set[int]:
     return found
 
 
-def _judge_writes(writes: list[Value], edges: dict[Any, set[Any]], wrong: set[str]) -> None:
+def _kind(run: Run, value: Value) -> tuple[str, str]:
+    """Return what an act was: its operation, or its group, and its scope."""
+    kind, name = _issued(run, value[0])[value[2]]
+    return GROUPS.get(kind, kind), name
+
+
+def _commute(run: Run, one: Value, other: Value) -> bool:
+    kind = _kind(run, one)
+    return kind[0] in GROUPS.values() and kind == _kind(run, other)
+
+
+def _judge_writes(run: Run, writes: list[Value], edges: dict[Any, set[Any]], wrong: set[str]) -> None:
     for earlier, later in itertools.combinations(writes, 2):
         if earlier[:2] != later[:2]:
+            if _commute(run, earlier, later):
+                continue
             edges[earlier[:2]].add(later[:2])
         elif earlier[2] > later[2]:
             wrong.add(_OUT_OF_ORDER)
@@ -182,33 +210,38 @@ def _judge_reads(
         me = (task.number, task.committed + 10 * task.laps)
         if not task.committed or me not in committed:
             continue
-        for at, seen in task.reads:
-            for where, value in seen:
-                if where == cell and value[:2] != me:
-                    _judge_read(run, me, value, writes, edges, wrong)
-                    _judge_staleness(run, cell, at, me, value, wrong)
+        for at, found in task.reads:
+            seen = [value for where, value in found if where == cell]
+            if any(value[:2] != me for value in seen):
+                _judge_read(run, me, seen, writes, edges, wrong)
+                _judge_staleness(run, cell, at, me, seen, wrong)
 
 
 def _judge_read(
-    run: Run, me: Any, value: Value, writes: list[Value], edges: dict[Any, set[Any]], wrong: set[str]
+    run: Run, me: Any, seen: list[Value], writes: list[Value], edges: dict[Any, set[Any]], wrong: set[str]
 ) -> None:
+    """Judge a read of a cell: of the value that was written there, and what had been added to it since."""
+    value, *rest = seen
     place = -1
-    if value != UNWRITTEN:
-        if value not in writes:
-            if run.tasks[value[0]].operations[value[2]][0] != "o":
+    for each in seen:
+        if each == UNWRITTEN or each[:2] == me:
+            continue
+        if each not in writes:
+            if run.tasks[each[0]].operations[each[2]][0] != "o":
                 wrong.add(_SAW_UNDONE)
             return
+        edges[each[:2]].add(me)
+    if value != UNWRITTEN and value in writes:
         place = writes.index(value)
-        edges[value[:2]].add(me)
     for later in writes[place + 1 :]:
-        if later[:2] != me:
+        if later[:2] != me and later not in rest:
             edges[me].add(later[:2])
 
 
-def _judge_staleness(run: Run, cell: int, at: int, me: Any, value: Value, wrong: set[str]) -> None:
+def _judge_staleness(run: Run, cell: int, at: int, me: Any, seen: list[Value], wrong: set[str]) -> None:
     for other in run.order[at : run.order.index(me)]:
         wrote = writes(run.tasks[other[0]].program, cell)
-        if other != me and wrote and not _left_nothing(run, other) and value != (*other, wrote[-1]):
+        if other != me and wrote and not _left_nothing(run, other) and (*other, wrote[-1]) not in seen:
             wrong.add(_A1)
 
 
@@ -226,7 +259,7 @@ def _judge_parts(run: Run, cell: int, committed: set[Any], wrong: set[str]) -> N
 
 
 def _judge_value(run: Run, cell: int, committed: set[Any], wrong: set[str]) -> None:
-    expected = UNWRITTEN
+    expected, blocks = UNWRITTEN, Blocks()
     for who in run.order:
         if who not in committed:
             continue
@@ -235,13 +268,17 @@ def _judge_value(run: Run, cell: int, committed: set[Any], wrong: set[str]) -> N
         if run.tasks[who[0]].partial:
             steps = [n for n in steps if (*who, n) in run.world.log[cell]]
         steps += [value[2] for value in run.world.log[cell] if value[:2] == who and value[2] >= SIBLING]
-        if steps:
-            expected = (*who, steps[-1])
+        for step in steps:
+            kind = _issued(run, who[0]).get(step, READS)[0]
+            if kind in GROUPS:
+                blocks = added(blocks, (*who, step), GROUPS[kind])
+            else:
+                expected, blocks = (*who, step), ()
     actual = run.world.values[cell]
     kept = actual != UNWRITTEN and actual[:2] not in committed and actual[2] < SIBLING
     if kept and run.tasks[actual[0]].operations[actual[2]][0] == "o":
         return  # an opaque effect of an aborted attempt stays, and is named
-    if actual != expected:
+    if (actual, run.world.blocks[cell]) != (expected, blocks):
         wrong.add(_NOT_SERIAL)
 
 

@@ -59,12 +59,12 @@ class AppendAfterSeal(ProtocolCalls):
 
 
 class NoClaimExclusion(Admission):
-    def blocked(self, txn: Txn, mode: Mode, match: Match, scope: Scope) -> Blocked | None:
-        return super().blocked(txn, mode, match, scope) if mode is Mode.READ else None
+    def blocked(self, mode: Mode, hold: Hold, match: Match) -> Blocked | None:
+        return super().blocked(mode, hold, match) if mode is Mode.READ else None
 
 
 class NoWound(Precedence):
-    def meet_claims(self, txn: Txn, match: Match) -> None:
+    def meet_claims(self, hold: Hold, match: Match) -> None:
         return None
 
 
@@ -149,8 +149,8 @@ class ClaimIgnoresHeldEffects(Board):
 
 
 class ReadsDuringUndo(Admission):
-    def blocked(self, txn: Txn, mode: Mode, match: Match, scope: Scope) -> Blocked | None:
-        return None if mode is Mode.READ else super().blocked(txn, mode, match, scope)
+    def blocked(self, mode: Mode, hold: Hold, match: Match) -> Blocked | None:
+        return None if mode is Mode.READ else super().blocked(mode, hold, match)
 
 
 class BlindRetry(Acting):
@@ -375,6 +375,57 @@ class TakesBackUnsaid(Orphans):
         yield from super()._strike_out(attempt, txn, [effect for effect in orphans if not effect.executed], because)
 
 
+class ReadsBesideWhatCommutes(Admission):
+    """Takes what commutes with its group for settled."""
+
+    def blocked(self, mode: Mode, hold: Hold, match: Match) -> Blocked | None:
+        found = super().blocked(mode, hold, match)
+        commuting = found is not None and any(theirs.commutes for theirs in found.holder.holds.values())
+        return None if mode is Mode.READ and commuting else found
+
+
+class GroupsAreAlike(Admission):
+    """Has any two effects commute that commute with something."""
+
+    def admit(self, call: Call, planned: tuple[str, str, int] | None, patient: bool) -> Blocked | None:
+        call.commutes = "any" if call.commutes else ""
+        return super().admit(call, planned, patient)
+
+
+class NothingCommutes(Admission):
+    """Has those wait that need not: nothing is wrong at an end."""
+
+    def admit(self, call: Call, planned: tuple[str, str, int] | None, patient: bool) -> Blocked | None:
+        call.commutes = ""
+        return super().admit(call, planned, patient)
+
+
+class CommutesWhateverElseItDoes(Admission):
+    """Forgets that a transaction touches the scope in another way, too."""
+
+    def admit(self, call: Call, planned: tuple[str, str, int] | None, patient: bool) -> Blocked | None:
+        before = {hold.scope: hold.commutes for hold in call.txn.holds.values()}
+        blocked = super().admit(call, planned, patient)
+        if call.hold is not None:
+            call.hold.commutes = before.get(call.scope) or call.hold.commutes
+        return blocked
+
+
+class CommutesWithEveryHolder(Decision):
+    """Commits before everybody older where what it did commutes with something."""
+
+    def older(self, txn: Txn, hold: Hold, match: Match) -> Txn | None:
+        return None if hold.commutes else super().older(txn, hold, match)
+
+
+class StandsBelowItsGroup(Admission):
+    """Touches in another way where it stands what others of its group have settled above it."""
+
+    @staticmethod
+    def stands_alone(hold: Hold, scope: Scope, group: str | None) -> bool:
+        return True
+
+
 EARLY = {"guards": ALL_ON._replace(reads="early")}
 
 
@@ -445,6 +496,11 @@ MUTANTS = {
     "a plan that keeps what only the one before it asked for": Mutant(TakesNothingBack, ("ex ey / ex",)),
     "an undo before it is on record that it is one": Mutant(TakesBackUnsaid, ("ex ey / ex",)),
     "a mail that only the plan before asked for": Mutant(TakesNothingBack, ("ex iz / ex",)),
+    "a read beside effects that commute among themselves": Mutant(ReadsBesideWhatCommutes, ("ax f", "rx sy")),
+    "effects of two groups beside each other": Mutant(GroupsAreAlike, ("ax", "mx f")),
+    "an effect that commutes, and another beside it": Mutant(CommutesWhateverElseItDoes, ("ax ex f", "ax")),
+    "a commit before an older one it does not commute with": Mutant(CommutesWithEveryHolder, ("sx", "cx")),
+    "a touch below what its group has settled": Mutant(StandsBelowItsGroup, ("ax sx", "ax")),
     "a choice that leaves the losers": Mutant(LeavesTheLosers, ("ex | ey",)),
 }
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
-from tests.core.explorer.cells import CELLS, READS, REFUSED, SCOPES, Value, World
+from tests.core.explorer.cells import CELLS, GROUPS, READS, REFUSED, SCOPES, Value, World
 from tests.core.explorer.plan import KEEPS, Doing, Plan, ProgramFailedError, Task
 
 from settlemark import Declaration, Effect, EffectClass, Scope, State, current_call
@@ -15,9 +16,11 @@ from settlemark.ledger import Ledger
 _CLASSES = {
     "r": EffectClass.READ, "l": EffectClass.READ, "v": EffectClass.READ, "e": EffectClass.REVERSIBLE,
     "u": EffectClass.REVERSIBLE, "b": EffectClass.REVERSIBLE, "n": EffectClass.REVERSIBLE, "o": EffectClass.OPAQUE,
+    "a": EffectClass.REVERSIBLE, "m": EffectClass.REVERSIBLE, "c": EffectClass.STAGED,
     "s": EffectClass.STAGED, "t": EffectClass.STAGED, "i": EffectClass.IRREVERSIBLE, "j": EffectClass.IRREVERSIBLE,
 }  # fmt: skip
-_UNDOABLE = "eubn"
+_UNDOABLE = "eubnam"
+UNIT = "usd"
 
 
 class Operations:
@@ -76,6 +79,7 @@ class Operations:
             for cell in CELLS[name]:
                 staged = [e.arguments["step"] for e in attempt.in_order() if _stages(e, cell)]
                 seen.append((cell, (*own[:2], staged[-1]) if staged else world.values[cell]))
+                seen += [(cell, value) for _, block in world.blocks[cell] for value in sorted(block)]
             task.reads.append((len(self.order), tuple(seen)))
             if kind == "v":
                 task.watched.append((len(world.tags), world.seconds))
@@ -87,9 +91,13 @@ class Operations:
             if kind == "b" and value not in world.refused:
                 world.refused.append(value)
                 raise ProgramFailedError
-            if kind in "si":
+            if kind in "sic":
                 self._leave(kind, value)
-            before.append((value, world.write(name, value)))
+            if kind in GROUPS:
+                world.add(name, value, GROUPS[kind])
+                before.append((value, ()))
+            else:
+                before.append((value, world.write(name, value)))
             if kind == "u" and len(before) == 1:
                 raise TimeoutError("the answer was lost")
             return self._inside(self.tasks[number].parts[0], attempt) if kind == "n" else value
@@ -97,7 +105,10 @@ class Operations:
         def undo() -> None:
             value, restored = before[0]
             world.unsaid = world.unsaid or not self._is_said(attempt, value)
-            world.restore(name, value, restored)
+            if kind in GROUPS:
+                world.take_away(name, value, GROUPS[kind])
+            else:
+                world.restore(name, value, restored)
 
         def probe() -> Any:
             return before[0][0] if before else None
@@ -105,12 +116,14 @@ class Operations:
         declaration = Declaration(
             tool=op, kind=_CLASSES[kind], undo=Handler(undo, op) if kind in _UNDOABLE else None,
             probe=Handler(probe, op) if kind == "u" else None, live=Handler(tag, op) if kind == "l" else None,
-            valid_for=1.0 if kind == "v" else None,
+            valid_for=1.0 if kind == "v" else None, commutes=GROUPS.get(kind),
         )  # fmt: skip
         reads = kind in READS
         arguments = {} if reads else {"step": step, "scope": name}
         bound = self.protocol.changes if op in self.plan.revoked else None
-        return Effect(declaration, (SCOPES[name],), arguments, read if reads else write, bound=bound)
+        spends = {} if reads or self.plan.budget is None else {UNIT: Decimal(1)}
+        run = read if reads else write
+        return Effect(declaration, (SCOPES[name],), arguments, run, bound=bound, spends=spends)
 
     def _is_said(self, attempt: Attempt, value: Value) -> bool:
         """Whether it is on record that an act is taken back, before it is: with its transaction, or by itself."""

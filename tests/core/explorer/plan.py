@@ -61,6 +61,8 @@ class Plan:
     on_failure: OnFailure
     durable: bool
     cancelled: frozenset[int]
+    halted: frozenset[int]
+    stopped: frozenset[int]
     aborted: frozenset[int]
     store: Store | None
     inside: Mapping[int, Program]
@@ -73,6 +75,7 @@ class Plan:
     turns: Mapping[int, Program]
     revoked: Program
     queues: bool
+    budget: int | None
 
     @property
     def weakened(self) -> bool:

@@ -79,6 +79,20 @@ RULES = {
         (("nz", "ex ez"), {"inside": {0: "ex"}}),
         (("nx", "ey nz"), {"inside": {0: "sy", 1: "sx"}}),
     ],
+    "effects that commute": [
+        (("ax", "ax f"), {}),
+        (("ax ry", "ay rx"), {}),
+        (("ax rx", "ax"), {}),
+        (("cx", "ax rx sx"), {}),
+        (("ax sx", "cx"), {}),
+        (("ax", "mx f"), {}),
+        (("ap", "ax"), {}),
+        (("rx ax", "ax"), {}),
+        (("ax", "ax", "rx"), {}),
+        (("ax | ax", "ax"), {}),
+        (("ax",), {"siblings": {0: "ay"}}),
+        (("ax", "ax"), {"aborted": [0]}),
+    ],
     "come back to with another plan": [
         (("ex ey / ",), {}),
         (("ex iz / ex",), {}),
@@ -100,6 +114,12 @@ RULES = {
     ],
 }
 LONGER = [
+    (("ax rx", "ax", "ax f"), {}),
+    (("ax ey", "ay ex"), {}),
+    (("ax sy", "ax ry", "ay"), {}),
+    (("cx", "cx", "ax rx"), {}),
+    (("ax f", "ax", "sx"), {}),
+    (("ax ex", "ax ex"), {"durable": True}),
     (("rx ey / ey", "sx"), {}),
     (("ex ey / ex", "rx sy"), {}),
     (("ex ey / ex", "ey ex"), {}),

@@ -71,6 +71,11 @@ class SteppedLedger(Member):
         """Do nothing: an explorer has no observer."""
 
     @property
+    def stalled(self) -> bool:
+        """Whether the store was silent for longer than a caller waited."""
+        return self.batches.stalled
+
+    @property
     def is_elsewhere(self) -> bool:
         """Say no: an explorer does not fork."""
         return False

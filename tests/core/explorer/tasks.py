@@ -22,6 +22,7 @@ from settlemark import (
     Effect,
     Entangled,
     Failure,
+    Halted,
     KeyConflict,
     PartialCommit,
     Refused,
@@ -53,6 +54,7 @@ class _Options(TypedDict):
     retries: Retries
     retry: bool
     queues: bool
+    agents: tuple[str, ...]
     guards: Guards
 
 
@@ -90,6 +92,10 @@ class Tasks(Operations):
             self._add().stack = [self._advance(name)]
         for number in sorted(plan.cancelled):
             self._add().stack = [self._meddle(self.tasks[number], self._cancel)]
+        for number in sorted(plan.halted):
+            self._add().stack = [self._meddle(self.tasks[number], self._halt)]
+        for number in sorted(plan.stopped):
+            self._add().stack = [self._meddle(self.tasks[number], partial(self._halt, agent=True))]
         for number in sorted(plan.aborted):
             self._add().stack = [self._meddle(self.tasks[number], self._abort)]
         for task in [each for each in self.tasks if each.plans]:
@@ -169,6 +175,7 @@ class Tasks(Operations):
             "known": False, "declared": (), "hooks": (), "wait": 1e9, "on_failure": self.plan.on_failure,
             "ask": self._ask, "retries": Retries(tries=2, first=0.0), "retry": retry and not task.end,
             "queues": self.plan.queues,
+            "agents": (f"agent {task.number}",) if task.number in self.plan.stopped else (),
             "guards": self.plan.guards,
         }  # fmt: skip
 
@@ -225,7 +232,10 @@ class Tasks(Operations):
             except PartialCommit:
                 task.committed, task.partial = attempt.number, True
                 return
-            except (ProgramFailedError, Refused, Entangled, Revoked):
+            except (ProgramFailedError, Refused, Entangled, Revoked) as error:
+                if isinstance(error, Halted) and error.parked:
+                    yield from self._resumed(task, attempt)
+                    return
                 yield from driver.undoing.abort(attempt, Reason.FAILED)
                 yield from driver.undoing.abandon(attempt)
                 task.failed = True
@@ -234,6 +244,16 @@ class Tasks(Operations):
                 task.committed = attempt.number
                 self._leave_out(task, attempt)
             return
+
+    @staticmethod
+    def _resumed(task: Task, attempt: Attempt) -> Doing:
+        """Wait for the end of what goes on by itself when it is resumed."""
+        while not attempt.live.finished:
+            yield POINT
+        if attempt.live.state is State.COMMITTED:
+            task.committed = attempt.number
+        else:
+            task.failed = True
 
     def _come_back(self, task: Task) -> Doing:
         """Play one plan after the other under one name; each but the last is put aside, whole or cut off."""
@@ -416,6 +436,17 @@ class Tasks(Operations):
         # From another process, where there is one.
         yield from self.drivers[owner.worker - 1].fences.cancel(f"T{owner.number}")
         self.world.fenced.add(owner.number)
+
+    def _halt(self, owner: Task, *, agent: bool = False) -> Doing:
+        halts = self.drivers[owner.worker - 1].halts
+        what = (None, None, f"agent {owner.number}") if agent else (None, f"T{owner.number}", None)
+        found = yield from halts.halt(*what, by="eve", because="odd", wait=1e9)
+        if not found.silent:
+            raise ViolatedError("a halt returned before what it covers had come to rest")
+        self.world.halted.add(owner.number)
+        yield POINT
+        self.world.halted.discard(owner.number)
+        yield from halts.resume(found.halt.number, by="eve")
 
     def _abort(self, owner: Task) -> Doing:
         attempt = owner.attempt

@@ -30,7 +30,7 @@ def test_the_rules_hold_together_and_for_longer_programs(case, record_property):
 def outcomes(number, *programs, **options):
     """In what one transaction may end: its commits by attempt, `failed`, `gave up`."""
     found = set()
-    for tasks, _, _ in explore(*programs, **options).ends:
+    for tasks, *_ in explore(*programs, **options).ends:
         committed, failed, gave_up = tasks[number]
         found.add("failed" if failed else "gave up" if gave_up else committed)
     return found
@@ -57,8 +57,8 @@ def test_what_was_read_live_is_compared_again_when_the_answer_comes(outside):
 
 def test_either_branch_may_be_the_one_that_settles():
     ends = explore("ex | ex").ends
-    assert {who for _, order, _ in ends for who in order} == {(1, 1), (2, 1)}
-    assert all(len(order) == 1 for _, order, _ in ends)
+    assert {who for _, order, *_ in ends for who in order} == {(1, 1), (2, 1)}
+    assert all(len(order) == 1 for _, order, *_ in ends)
 
 
 def test_what_runs_inside_a_call_settles_whatever_becomes_of_its_caller():

@@ -16,6 +16,17 @@ def same(one, other):
     return told(one) == told(other)
 
 
+def commute(one, other, cell):
+    """Whether what one read of a cell, and what another wrote, are effects of one group."""
+    return cell in one.commutes and one.commutes[cell] == other.commutes.get(cell)
+
+
+def all_commute(reader, writer):
+    """Whether a reader has seen nothing of a writer but what commutes."""
+    seen = reader.read_values.keys() & writer.write_values.keys()
+    return bool(seen) and all(commute(reader, writer, cell) for cell in seen)
+
+
 def a1(history, *, own=False):
     return {
         i
@@ -25,6 +36,7 @@ def a1(history, *, own=False):
         if i != j
         and (reader.agent == writer.agent) == own
         and reader.read_time < writer.write_time < reader.write_time
+        and not commute(reader, writer, cell)
         and not same(reader.read_values[cell], writer.write_values[cell])
     }
 
@@ -51,6 +63,7 @@ def a1_semantic(history):
         and None not in (reader.read_barrier, reader.write_barrier, writer.write_barrier)
         and era[i - 1] == era[j - 1]
         and reader.read_barrier < writer.write_barrier <= reader.write_barrier
+        and not commute(reader, writer, cell)
         and not same(reader.read_values[cell], writer.write_values[cell])
     }
 
@@ -74,7 +87,12 @@ def meant(history, reader, name):
 def closure(history):
     """The places of what each record observed, directly or not."""
     direct = [
-        {place for pred in record.preds for place in meant(history, reader, pred)}
+        {
+            place
+            for pred in record.preds
+            for place in meant(history, reader, pred)
+            if not all_commute(record, history[place - 1])
+        }
         for reader, record in enumerate(history, 1)
     ]
     known = None
@@ -82,7 +100,7 @@ def closure(history):
     while found != known:
         known = found
         found = [
-            places.union(*(known[place - 1] for place in places)) if record.direct else places
+            places.union(*(known[place - 1] for place in places)) if record.direct or record.commutes else places
             for record, places in zip(history, direct, strict=True)
         ]
     return found
@@ -98,10 +116,10 @@ def a3(history, *, left=False):
 
 
 def residue(history):
-    stands = [(place, record) for place, record in enumerate(history, 1) if not record.aborted]
     return {
         j
-        for j, reader in stands
+        for j, reader in enumerate(history, 1)
+        if not reader.aborted
         for cell, value in reader.read_values.items()
         if value is not None
         and not any(
@@ -109,7 +127,8 @@ def residue(history):
             and cell in writer.write_values
             and writer.write_time <= reader.read_time
             and same(writer.write_values[cell], value)
-            for k, writer in stands
+            and (not writer.aborted or commute(reader, writer, cell))
+            for k, writer in enumerate(history, 1)
         )
     }
 

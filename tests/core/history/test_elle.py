@@ -7,16 +7,16 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.core.history.test_serializability import conflicts, logs
-from tests.rooms.history import _conflicts
+from tests.core.history.test_serializability import access, conflicts, logs
+from tests.extent import examples
 
 from settlemark import Scope, ScopeError
 from settlemark.history import Access, elle_history, serializability
 
 apart = st.lists(
-    st.builds(Access, st.sampled_from("pqrs"), st.sampled_from(["read", "write"]), st.sampled_from(["db:/x", "db:/y"])),
-    max_size=12,
-)
+    st.builds(access, st.sampled_from("pqrs"), st.sampled_from([("read", ""), ("write", "")]),
+              st.sampled_from(["db:/x", "db:/y"])), max_size=12,
+)  # fmt: skip
 
 
 def parsed(log, **options):
@@ -73,15 +73,26 @@ def closed(pairs):
     return reached
 
 
-@settings(max_examples=300)
+def direct(log):
+    """The conflicts of accesses to one scope that nobody has written to between."""
+    for place, earlier in enumerate(log):
+        for later in log[place + 1 :]:
+            if later.scope == earlier.scope:
+                how = earlier.kind[0] + later.kind[0]
+                if how != "rr" and later.transaction != earlier.transaction:
+                    yield earlier.transaction, later.transaction, how
+                if later.kind == "write":
+                    break
+
+
+@settings(max_examples=examples(300))
 @given(apart)
 def test_of_scopes_that_do_not_overlap_its_edges_are_those_of_the_checker(log):
     operations = parsed(log)
-    accesses = [(place, name, kind, Scope.parse(scope)) for place, (name, kind, scope) in enumerate(log, 1)]
-    assert named(edges(operations), operations) == {(e.before, e.after, e.how) for e in _conflicts(accesses)}
+    assert named(edges(operations), operations) == set(direct(log))
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(logs)
 def test_of_any_scopes_it_puts_in_order_exactly_what_the_conflicts_put_in_order(log):
     operations = parsed(log)
@@ -90,7 +101,7 @@ def test_of_any_scopes_it_puts_in_order_exactly_what_the_conflicts_put_in_order(
     assert serializability(log).serializable is all(before != after for before, after in closed(found))
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(logs)
 def test_it_is_a_history_as_elle_wants_one(log):
     history = elle_history(log)
@@ -133,9 +144,33 @@ def test_scopes_that_overlap_share_a_list_for_each_pair_and_neighbours_share_non
     ]
 
 
-def test_no_scope_is_called_as_a_pair_is():
+ADD = ("write", "add")
+
+
+def test_those_that_add_share_a_list_with_who_reads_or_overwrites_and_none_with_each_other():
+    log = [access("p", ADD, "db:/x"), access("q", ADD, "db:/x"), access("p", ADD, "db:/x")]
+    log += [access("r", ("read", ""), "db:/x"), access("w", ("write", ""), "db:/x")]
+    both = ["db:/x {and} db:/x {adds from 1}", "db:/x {and} db:/x {adds from 2}"]
+    assert [(operation["transaction"], operation["value"]) for operation in parsed(log)] == [
+        ("p", [["append", both[0], 1], ["append", both[0], 3]]),
+        ("q", [["append", both[1], 2]]),
+        ("r", [["r", both[0], [1, 3]], ["r", both[1], [2]]]),
+        ("w", [["append", both[0], 5], ["append", both[1], 5]]),
+        (None, [["r", both[0], [1, 3, 5]], ["r", both[1], [2, 5]]]),
+    ]
+
+
+def test_those_that_only_add_have_a_list_each():
+    log = [access(name, ADD, "db:/x") for name in "pq"]
+    assert [operation["value"] for operation in parsed(log)[:2]] == [
+        [["append", "db:/x {adds from 1}", 1]], [["append", "db:/x {adds from 2}", 2]],
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["db:/x {and} db:/y", "db:/x {adds from 1}"])
+def test_no_scope_is_called_as_such_a_list_is(name):
     with pytest.raises(ScopeError, match="has a brace"):
-        Scope.parse("db:/x {and} db:/y")
+        Scope.parse(name)
 
 
 def test_what_did_not_commit_is_left_out_and_the_places_are_those_of_the_whole_log():

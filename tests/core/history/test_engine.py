@@ -37,6 +37,10 @@ async def put(cell): ...
 async def announce(cell): ...
 
 
+@effect("staged", scope="cell:/{cell}")
+async def note(cell): ...
+
+
 @effect("read", scope="cell:/{cell}")
 async def get(cell): ...
 
@@ -119,6 +123,14 @@ def test_effects_are_told_as_they_left_and_what_is_held_is_issued_to_the_commit(
     (record,) = read(path)
     assert record.io == record.co == [("cell:/y", 1), ("cell:/x", 0)]
     assert record.externalized
+
+
+def test_what_is_held_is_issued_in_the_order_in_which_it_leaves(url, path):
+    with Settlement(url, history=path) as settlement, settlement.transaction("ada/1") as tx:
+        tx.call(sync(announce), cell="x")
+        tx.call(sync(note), cell="y")
+    (record,) = read(path)
+    assert record.io == record.co == [("cell:/y", 1), ("cell:/x", 0)]
 
 
 def test_what_somebody_went_back_over_is_retracted_and_who_had_read_it_stands(url, path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from tests.rooms.history import seconds
 
 from settlemark.history import analyze, import_trace
 
@@ -235,3 +236,18 @@ def test_secrets_among_the_arguments_are_not_kept(tmp_path):
     chat = [openai(("1", "update_user", {"user": "ada", "password": "hunter2"})), answer("1", "ok")]
     (record,) = import_trace(dumped(tmp_path / "chat.jsonl", chat)).records
     assert record.write_values == {"user:/ada": "[secret]"}
+
+
+def test_a_time_is_in_seconds_however_it_is_told():
+    told = 1_700_000_000, 1_700_000_000_000, "1700000000", "2023-11-14T22:13:20Z"
+    assert {seconds(each) for each in told} == {1_700_000_000}
+
+
+def test_a_single_call_as_models_made_them_before_there_were_several_is_understood(tmp_path):
+    call = {"name": "book_flight", "arguments": '{"city": "Riga"}'}
+    for message in (
+        {"role": "assistant", "content": "", "function_call": call},
+        {"type": "ai", "content": "", "additional_kwargs": {"function_call": call}},
+    ):
+        path = dumped(tmp_path / "log.json", [{"role": "user", "content": "Book."}, message], lines=False)
+        assert import_trace(path, format="chat").tools == {"book_flight": "write"}

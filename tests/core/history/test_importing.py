@@ -8,7 +8,7 @@ import pytest
 
 from settlemark import DeclarationError, Settlement, UsageError
 from settlemark.history import FORMATS, HistoryError, OpRecord, encode, import_trace
-from settlemark.history._importing import format_of
+from settlemark.history._importers.importing import format_of
 
 CHAT = {"role": "assistant", "content": "Hello."}
 EVENT = {"event": "on_chain_start", "run_id": "1", "data": {}, "metadata": {}, "parent_ids": []}

@@ -83,6 +83,31 @@ def test_a_ledger_and_the_history_of_one_run_agree_on_the_order_of_its_effects(t
     assert [(analyze([one])["A6"].count, analyze([one])["effects"].count) for one in both] == [(found, 0)] * 2
 
 
+@effect("reversible", scope="sum:/{name}", undo=lambda: None, commutes="add")
+def add(name): ...
+
+
+@effect("staged", scope="sum:/{name}", commutes="add")
+def add_later(name): ...
+
+
+@effect("reversible", scope="sum:/{name}", undo=lambda: None, commutes="multiply")
+def multiply(name): ...
+
+
+@pytest.mark.parametrize("store", ["memory:", "sqlite"])
+def test_a_ledger_tells_the_group_of_each_cell_on_which_all_effects_are_of_one(tmp_path, store):
+    url = store if store == "memory:" else f"sqlite:///{tmp_path / 'ledger.db'}"
+    calls = [(add, "x"), (add_later, "x"), (add, "y"), (multiply, "y"), (multiply, "z"), (put, "z")]
+    with Settlement(url) as settlement:
+        with settlement.transaction("trip") as tx:
+            for tool, name in calls:
+                tx.call(tool, name)
+        (record,) = of_ledger(settlement.transactions())
+    assert record.write_set == ["sum:/x", "sum:/y", "sum:/z", "cell:/z"]
+    assert record.commutes == {"sum:/x": "add", "sum:/z": "multiply"}
+
+
 def test_what_somebody_said_of_an_outcome_later_says_nothing_of_the_order():
     with Settlement("memory:") as settlement:
         one_turn(settlement)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from settlemark import StateError
 from settlemark.history import Recorder, analyze
-from settlemark.history import _plans as plans_module
+from settlemark.history._importers import plans as plans_module
 from settlemark.recording import ANYWHERE, Plans, signature
 
 TOOLS = st.dictionaries(st.sampled_from(["book", "pay", "send"]), st.sampled_from(["1", "2"]))

@@ -12,7 +12,7 @@ pytest.importorskip("matplotlib", reason="pip install 'settlemark[plot]'")
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from settlemark.history._plot import draw
+from settlemark.history._detect.plot import draw
 
 STALE = Witness(
     "ada read flight at 3, bob overwrote it at 5, and ada committed at 9 what it had made of the old one",

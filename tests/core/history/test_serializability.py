@@ -7,30 +7,46 @@ import itertools
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.extent import examples
+from tests.rooms.history import _conflicts, lines
 
 from settlemark import Scope, ScopeError
-from settlemark.history import Access, serializability
+from settlemark.history import Access, Serializability, serializability
 
 SCOPES = ["db:/x", "db:/y", "db:/x/1", "db:/*/1", "db:/", "row:/x"]
-accesses = st.builds(Access, st.sampled_from("pqrs"), st.sampled_from(["read", "write"]), st.sampled_from(SCOPES))
-logs = st.lists(accesses, max_size=12)
+WAYS = [("read", ""), ("write", ""), ("write", "add"), ("write", "multiply")]
+
+
+def access(name, way, scope):
+    kind, group = way
+    return Access(name, kind, scope, group)
+
+
+def of(scopes, names="pqrs"):
+    return st.builds(access, st.sampled_from(names), st.sampled_from(WAYS), st.sampled_from(scopes))
+
+
+logs = st.one_of(st.lists(of(SCOPES), max_size=12), st.lists(of(["db:/x", "db:/x/1"]), max_size=12))
+
+
+def in_conflict(log):
+    """Every two accesses whose order tells something, the earlier first."""
+    for one, other in itertools.combinations(log, 2):
+        commute = one.commutes and one.commutes == other.commutes and Scope.parse(one.scope) == Scope.parse(other.scope)
+        overlap = Scope.parse(one.scope).overlaps(Scope.parse(other.scope))
+        if one.transaction != other.transaction and "write" in (one.kind, other.kind) and overlap and not commute:
+            yield one, other
 
 
 def conflicts(log):
-    return {
-        (one.transaction, other.transaction)
-        for one, other in itertools.combinations(log, 2)
-        if one.transaction != other.transaction
-        and "write" in (one.kind, other.kind)
-        and Scope.parse(one.scope).overlaps(Scope.parse(other.scope))
-    }
+    return {(one.transaction, other.transaction) for one, other in in_conflict(log)}
 
 
 def explains(order, log):
     return all(order.index(before) < order.index(after) for before, after in conflicts(log))
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(logs)
 def test_it_is_serializable_exactly_when_some_order_explains_all_conflicts(log):
     found = serializability(log)
@@ -41,7 +57,7 @@ def test_it_is_serializable_exactly_when_some_order_explains_all_conflicts(log):
         assert explains(found.order, log)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(logs)
 def test_a_cycle_is_made_of_conflicts_that_are_in_the_log_and_leads_back(log):
     for cycle in serializability(log).cycles:
@@ -50,18 +66,15 @@ def test_a_cycle_is_made_of_conflicts_that_are_in_the_log_and_leads_back(log):
             first, last = (log[place - 1] for place in edge.places)
             assert (first.transaction, last.transaction) == (edge.before, edge.after)
             assert (first.kind[0] + last.kind[0], edge.places[0] < edge.places[1]) == (edge.how, True)
-            assert Scope.parse(first.scope).overlaps(Scope.parse(last.scope))
+            assert (first, last) in in_conflict([first, last])
         assert len({edge.before for edge in cycle.edges}) == len(cycle.edges)
 
 
 def ways(log):
     """In which ways each transaction comes before each other one."""
     found = {}
-    for one, other in itertools.combinations(log, 2):
-        how = one.kind[0] + other.kind[0]
-        overlaps = Scope.parse(one.scope).overlaps(Scope.parse(other.scope))
-        if one.transaction != other.transaction and how != "rr" and overlaps:
-            found.setdefault((one.transaction, other.transaction), set()).add(how)
+    for one, other in in_conflict(log):
+        found.setdefault((one.transaction, other.transaction), set()).add(one.kind[0] + other.kind[0])
     return found
 
 
@@ -80,8 +93,8 @@ def lengths(log):
     return found
 
 
-@settings(max_examples=300)
-@given(st.lists(accesses.filter(lambda access: access.transaction != "s"), max_size=12))
+@settings(max_examples=examples(300))
+@given(st.lists(of(SCOPES, "pqr"), max_size=12))
 def test_the_cycle_of_each_phenomenon_is_as_short_as_the_shortest_there_is(log):
     found = {cycle.phenomenon: cycle for cycle in serializability(log).cycles}
     assert {name: len(cycle.edges) for name, cycle in found.items()} == lengths(log)
@@ -143,6 +156,58 @@ def test_a_parent_and_its_child_conflict_and_neighbours_do_not():
     assert not serializability(crossed("file:/a", "file:/a/b")).serializable
     assert not serializability(crossed("file:/*/b", "file:/a")).serializable
     assert serializability([Access("p", "write", "file:/a"), Access("q", "write", "file:/ab")] * 2).serializable
+
+
+ADD = ("write", "add")
+
+
+def test_two_that_add_to_two_sums_in_either_order_are_serializable_unless_their_writes_are_told_apart():
+    crossed = [access(name, ADD, f"sum:/{n}") for n, name in enumerate("pqqp", 2)]
+    crossed = [line._replace(scope=f"sum:/{n // 2}") for n, line in enumerate(crossed)]
+    assert serializability(crossed) == Serializability(order=("q", "p"))
+    plain = [line._replace(commutes="") for line in crossed]
+    assert [cycle.phenomenon for cycle in serializability(plain).cycles] == ["G0"]
+
+
+@pytest.mark.parametrize("other", ["multiply", ""], ids=["of another group", "of none"])
+def test_a_write_that_does_not_commute_comes_after_every_addition_before_it_and_before_every_one_behind(other):
+    log = [access("p", ADD, "sum:/x"), access("q", ADD, "sum:/x")]
+    log += [access("w", ("write", other), "sum:/x"), access("q", ADD, "sum:/x")]
+    (cycle,) = serializability(log).cycles
+    assert str(cycle) == "G0: q wrote sum:/x before w wrote it; w wrote sum:/x before q wrote it"
+    assert serializability(log[:3]).order[-1] == "w"
+
+
+def test_a_read_comes_after_every_addition_before_it_and_before_every_one_behind():
+    log = [access(name, ADD, "sum:/x") for name in "pq"]
+    log += [access("r", ("read", ""), "sum:/x"), *(access(name, ADD, "sum:/x") for name in "st")]
+    for late in "pq":
+        (cycle,) = serializability([*log, access(late, ADD, "sum:/x")]).cycles
+        assert {edge.how for edge in cycle.edges} == {"wr", "rw"}
+        assert {(edge.before, edge.after) for edge in cycle.edges} == {(late, "r"), ("r", late)}
+    found = serializability(log).order
+    assert (set(found[:2]), found[2], set(found[3:])) == ({*"pq"}, "r", {*"st"})
+
+
+def test_a_read_of_a_parent_between_two_additions_is_after_the_one_and_before_the_other():
+    log = [access("p", ADD, "sum:/x"), access("r", ("read", ""), "sum:/"), access("q", ADD, "sum:/x")]
+    assert serializability(log).order == ("p", "r", "q")
+    assert not serializability([*log, access("p", ADD, "sum:/x")]).serializable
+
+
+def test_many_that_add_and_many_that_read_are_told_by_few_pairs():
+    size = 300
+    log = [access(n, ADD, "sum:/x") for n in range(size)]
+    log += [access(n, ("read", ""), "sum:/x") for n in range(size, 2 * size)]
+    found = _conflicts(lines(log, None))
+    assert sum(map(len, found.values())) == 2 * size
+    assert serializability(log).serializable
+
+
+def test_a_read_with_a_group_is_refused():
+    log = [Access("p", "write", "db:/x", "add"), Access("p", "read", "db:/x", "add")]
+    with pytest.raises(ValueError, match="line 2 of the log is a read of db:/x with commutes='add': .*leave commutes"):
+        serializability(log)
 
 
 def test_what_did_not_commit_does_not_count():

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.history import naive
 from tests.core.history.test_detectors import values
+from tests.extent import examples
 from tests.rooms.history import is_read_log
 
 from settlemark.history import HistoryError, ReplicaRead, ReplicaReadFile, replica_reads, split_view
@@ -32,13 +33,13 @@ def read(replica, version, value, **rest):
     return ReplicaRead(cell="plan", replica=replica, version=version, value=value, **rest)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(logs)
 def test_what_is_counted_is_what_the_definition_names(log):
     assert split_view(log).count == len(naive.a4(log))
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(logs)
 def test_every_witness_is_a_pair_of_reads_that_split_and_no_pair_is_told_twice(log):
     found = split_view(log)
@@ -161,13 +162,21 @@ def test_a_value_that_is_no_json_is_refused_and_nothing_is_written(tmp_path):
     assert path.read_bytes() == b""
 
 
-@pytest.mark.parametrize(
-    "line", ['{"agent": "ada", "read_time": 0, "write_time": 1}', '{"role": "user"}', "no json", ""]
-)
-def test_another_file_is_no_log_of_reads(tmp_path, line):
+def test_another_file_is_no_log_of_reads(tmp_path):
     path = tmp_path / "h.jsonl"
-    path.write_text(line)
-    assert not is_read_log(path)
+    for line in (
+        '{"agent": "ada", "read_time": 0, "write_time": 1}', '{"role": "user"}', "no json", "",
+        '{"cell": "plan", "value": 1}', '{"replica": "eu", "value": 1}', '["cell", "replica"]', '"cell replica"',
+    ):  # fmt: skip
+        path.write_text(line)
+        assert not is_read_log(path), line
+
+
+@pytest.mark.parametrize(("before", "known"), [(0, True), (19, True), (20, False)])
+def test_a_log_is_known_by_a_read_among_its_first_twenty_values(tmp_path, before, known):
+    path = tmp_path / "reads.jsonl"
+    path.write_text('{"note": "of another program"}\n\n' * before + json.dumps(GOOD) + "\n")
+    assert is_read_log(path) is known
 
 
 def test_the_mark_of_utf_8_is_passed_over_and_a_torn_last_read_is_cut_off(tmp_path):

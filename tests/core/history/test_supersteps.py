@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from settlemark.history import Recorder, analyze
-from settlemark.history._supersteps import Supersteps
+from settlemark.history._importers.supersteps import Supersteps
 
 
 class Run:

@@ -9,14 +9,31 @@ import json
 import sqlite3
 import threading
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import pytest
-from tests.core.ledgers.twins import PATIENCE, Side, Twins, ended, fenced, intent, opened, shown, told
+from tests.core.ledgers.twins import PATIENCE, Side, Twins, draft, ended, fenced, intent, opened, shown, told
 from tests.rooms.doctor import doctor as _doctor
 from tests.rooms.doctor import server as _server
 from tests.rooms.doctor import work as _work
-from tests.rooms.ledger import QUARANTINE_SECONDS, Age, Page, Said, bury
+from tests.rooms.ledger import (
+    BEGINNING,
+    QUARANTINE_SECONDS,
+    Age,
+    Bucket,
+    OwedChange,
+    OwedPage,
+    OwedRow,
+    Page,
+    Said,
+    Spend,
+    Told,
+    Watch,
+    Which,
+    bury,
+    worker_name,
+)
 from tests.rooms.model import Disposed
 from tests.rooms.payloads import LIMIT
 from tests.rooms.protocol import DETACHED, Mode
@@ -201,6 +218,35 @@ def in_doubt_of_a_run_is_what_nobody_knows_of_in_an_attempt_that_goes_on_or_left
     found = twins.ours.book(lambda book: [effect.row.key for effect in book.in_doubt("run")])
     assert sorted(found) == ["same#1/9", "same#10/9", "same#2/9"]
     assert [effect.row.key for effect in twins.ours.book(lambda book: book.in_doubt("other"))] == ["other#1/3"]
+
+
+def in_doubt_of_a_run_is_nothing_that_is_known_or_clean_or_of_another_run_or_of_an_attempt_that_ended(
+    twins: Twins,
+) -> None:
+    unknown, left = {"what": Outcome.UNKNOWN}, {"tag": Tag.UNRESOLVED}
+    ended_with = {
+        "left": {**unknown, **left}, "dealt": {**unknown, **left}, "clean": {**unknown, "tag": Tag.CLEAN},
+        "untold": unknown, "known": left, "seen": left,
+    }  # fmt: skip
+    for side in (twins.other, twins.ours):
+        for run in ("run", "other"):
+            for name, parts in ended_with.items():
+                name = name if run == "run" else f"{run} {name}"  # noqa: PLW2901
+                side.write(opened(name, run=run), intent(name), told(f"{name}#1/0", **parts), ended(name))
+                if name.endswith(("dealt", "seen")):
+                    side.write(Said(f"{name}#1/0", '"seen"', "ada", 4.0, dealt=True))
+            open_ = "goes" if run == "run" else "strange"
+            for attempt in (1, 2):
+                side.write(
+                    opened(open_, attempt, run=run), intent(open_, attempt), told(f"{open_}#{attempt}/0", **unknown)
+                )
+            side.write(ended(open_, 1), intent(open_, 2, 1), told(f"{open_}#2/1"))
+    twins.other.write(opened("theirs"), intent("theirs"), told("theirs#1/0", **unknown))
+    for name in ("known", "seen"):
+        twins.other.write(told(f"{name}#1/0", **unknown, **left))
+    twins.other.write(Said("seen#1/0", '"seen"', "ada", 5.0, dealt=True))
+    found = twins.ours.book(lambda book: [effect.row.key for effect in book.in_doubt("run")])
+    assert sorted(found) == ["dealt#1/0", "goes#2/0", "left#1/0"]
 
 
 def the_attempts_of_a_run_are_its_own(twins: Twins) -> None:
@@ -526,8 +572,8 @@ def a_sweep_that_stops_at_what_stays_goes_on_behind_it(twins: Twins) -> None:
     assert sweep(twins.ours, now=20.0, before=30.0, limit=2).after == (10.0, "a", 2)
     first = sweep(twins.ours, now=20.0, before=30.0, limit=3)
     assert (first.kept, first.after) == (3, (10.0, "b", 1))
-    assert sweep(twins.ours, now=20.0, before=30.0, limit=3, after=first.after)[2:] == (1, None)
-    assert sweep(twins.ours, now=20.0, before=30.0, limit=3, after=(10.0, "a", 1))[2:] == (3, (11.0, "c", 1))
+    assert sweep(twins.ours, now=20.0, before=30.0, limit=3, after=first.after)[2:4] == (1, None)
+    assert sweep(twins.ours, now=20.0, before=30.0, limit=3, after=(10.0, "a", 1))[2:4] == (3, (11.0, "c", 1))
 
 
 def of_keys_that_are_over_the_first_to_be_so_go_first(twins: Twins) -> None:
@@ -553,6 +599,280 @@ def fences_are_struck_by_name_from_the_oldest_on(twins: Twins) -> None:
     assert [row[1] for row in twins.ours.rows("fence")] == ["a", "d"]
 
 
+# ---- budgets
+
+
+def taken(side: Side, key: str, budget: str, bucket: str, amount: int, stands: Any = "reserved") -> None:
+    """Write that a key takes so much of a bucket, in which that is all."""
+    much = Decimal(amount)
+    row = Bucket(budget, bucket, much + 100, *((Decimal(0), much) if stands == "reserved" else (much, Decimal(0))))
+    side.book(lambda book: book.purse.put(Spend(key, budget, bucket, much + 1, much, stands), row))
+
+
+def budgeted(twins: Twins) -> None:
+    for side, more in ((twins.other, 50), (twins.ours, 0)):
+        for number, (key, budget, bucket) in enumerate(
+            (key, budget, bucket)
+            for key in ("k2", "k1") for budget in ("usd", "eur") for bucket in ("run:b", "run:a")
+        ):  # fmt: skip
+            taken(side, key, budget, bucket, number + more)
+
+
+def what_a_key_takes_and_what_a_bucket_has_is_found_by_their_names(twins: Twins) -> None:
+    budgeted(twins)
+    ask = twins.ours.book
+    found = [(s.budget, s.bucket, int(s.asked), int(s.amount), s.stands) for s in ask(lambda b: b.purse.spends("k1"))]
+    assert found == [
+        ("eur", "run:a", 8, 7, "reserved"), ("eur", "run:b", 7, 6, "reserved"),
+        ("usd", "run:a", 6, 5, "reserved"), ("usd", "run:b", 5, 4, "reserved"),
+    ]  # fmt: skip
+    assert [s.key for s in ask(lambda b: b.purse.spends("k2"))] == ["k2"] * 4
+    assert ask(lambda b: b.purse.bucket("usd", "run:b")) == Bucket("usd", "run:b", Decimal(104), Decimal(0), Decimal(4))
+    assert ask(lambda b: b.purse.bucket("usd", "run:c")) is None
+    assert [(b.budget, b.bucket, int(b.reserved)) for b in ask(lambda b: b.purse.buckets())] == [
+        ("eur", "run:a", 7), ("eur", "run:b", 6), ("usd", "run:a", 5), ("usd", "run:b", 4),
+    ]  # fmt: skip
+    assert [row[-1] for row in twins.ours.rows("head")] == [1]
+
+
+def who_holds_of_a_bucket_is_whoever_has_reserved_of_it_and_nobody_else(twins: Twins) -> None:
+    budgeted(twins)
+    taken(twins.ours, "k3", "usd", "run:a", 1)
+    taken(twins.ours, "k4", "usd", "run:b", 1)
+    taken(twins.ours, "k5", "eur", "run:a", 1)
+    taken(twins.other, "k6", "usd", "run:a", 1)
+    taken(twins.ours, "k1", "usd", "run:a", 9, "charged")
+    holders = lambda limit: twins.ours.book(lambda book: book.purse.holders("usd", "run:a", limit))  # noqa: E731
+    assert (holders(9), holders(1)) == (["k2", "k3"], ["k2"])
+    (spend,) = [s for s in twins.ours.book(lambda b: b.purse.spends("k1")) if (s.budget, s.bucket) == ("usd", "run:a")]
+    assert (int(spend.asked), int(spend.amount), spend.stands) == (10, 9, "charged")
+    assert twins.ours.book(lambda b: b.purse.bucket("usd", "run:a")) == Bucket(
+        "usd", "run:a", Decimal(109), Decimal(9), Decimal(0)
+    )
+
+
+def what_a_key_takes_may_be_another_keys_and_nobody_elses_moves(twins: Twins) -> None:
+    budgeted(twins)
+    twins.ours.book(lambda book: book.purse.move("k1", "k9"))
+    count = {key: len(twins.ours.book(lambda book, key=key: book.purse.spends(key))) for key in ("k1", "k2", "k9")}
+    assert count == {"k1": 0, "k2": 4, "k9": 4}
+
+
+def what_an_effect_took_goes_with_its_key_and_nothing_else_does(twins: Twins) -> None:
+    for name, attempt in (("trip", 1), ("trip", 2), ("tour", 1)):
+        twins.write(opened(name, attempt), intent(name, attempt, window=1.0), told(f"{name}#{attempt}/0"))
+        at = 10.0 if (name, attempt) == ("trip", 1) else FAR
+        twins.write(ended(name, attempt, at=at))
+        for side in (twins.ours, twins.other):
+            taken(side, f"{name}#{attempt}/0", "usd", "run:a", 1, "charged")
+    taken(twins.ours, "charge:1", "usd", "run:a", 1, "charged")
+    twins.other.write(intent("trip", position=1, key="charge:1"))  # what is another's effect there is none here
+    sweep(twins.ours, now=5_000.0, before=30.0, keys=0.0)
+    assert [row[1] for row in twins.ours.rows("spend")] == ["charge:1", "tour#1/0", "trip#2/0"]
+    assert len(twins.ours.rows("budget")) == 1
+
+
+# ---- what is owed
+
+
+def owing(number: str, name: str = "trip", attempt: int = 1, **parts: Any) -> OwedRow:
+    """Return an obligation of a transaction, due at 100."""
+    row = OwedRow(number, name, attempt, "run", 0, "customer:/7", "refund", "customer:/7", '{"text":"20"}', 1.0, 100.0)
+    return row._replace(**parts)
+
+
+def owes(twins: Twins, *rows: OwedRow) -> None:
+    """Write obligations to one, and to the other as its own: the same numbers, to others."""
+    twins.other.write(*(row._replace(to="theirs:/1", payload='{"text":"theirs"}') for row in rows))
+    twins.ours.write(*rows)
+
+
+def owed(side: Side, **asked: Any) -> list[tuple[str, str]]:
+    """Return the obligations of a page, each with what it is now."""
+    return [(each.row.id, str(each.state)) for each in side.book(lambda book: book.debts.find(OwedPage(**asked)))]
+
+
+def of_several_debts(twins: Twins) -> None:
+    """Obligations of three transactions, one of them undone and one rewound; four are over, each in its own way."""
+    for number, (name, attempt) in enumerate((("trip", 1), ("trip", 2), ("tour", 1))):
+        twins.write(opened(name, attempt), intent(name, attempt, window=1.0), told(f"{name}#{attempt}/0"))
+        state, reason = (State.ABORTED, Reason.FAILED) if number == 1 else (State.COMMITTED, None)
+        twins.write(ended(name, attempt, state, at=10.0, reason=Reason.REWOUND if number == 2 else reason))
+    owes(
+        twins, owing("z", due=9.0), owing("done", due=9.0), owing("struck", at=0.5), owing("told", at=0.5),
+        owing("call", tool="call"), owing("undone", attempt=2), owing("back", "tour"),
+    )  # fmt: skip
+    twins.ours.write(
+        OwedChange("done", 20.0, fulfilled="tour#1/0"), OwedChange("told", 22.0, told=Told.ALERTED),
+        OwedChange("struck", 21.0, waived_by="ada", note="paid in cash"),
+    )  # fmt: skip
+
+
+def what_is_owed_is_found_in_the_order_in_which_it_is_due(twins: Twins) -> None:
+    of_several_debts(twins)
+    everything = [
+        ("done", "fulfilled"), ("z", "open"), ("struck", "waived"), ("told", "open"), ("back", "withdrawn"),
+        ("call", "open"), ("undone", "void"),
+    ]  # fmt: skip
+    assert owed(twins.ours) == everything
+    assert owed(twins.ours, unended=True) == [e for e in everything if e[0] not in ("done", "struck")]
+    assert owed(twins.ours, unended=True, tools=("call", "refund"))[:3] == [
+        ("z", "open"), ("told", "open"), ("back", "withdrawn"),
+    ]  # fmt: skip
+    assert owed(twins.ours, unended=True, tools=("call",)) == [("call", "open")]
+    assert owed(twins.ours, id="struck") == [("struck", "waived")]
+    assert owed(twins.ours, id="struck", unended=True) == []
+    assert owed(twins.ours, id="nobody") == []
+    assert [id_ for id_, _ in owed(twins.other, unended=True)] == [
+        "done", "z", "struck", "told", "back", "call", "undone"
+    ]  # fmt: skip
+
+
+def what_an_obligation_is_follows_from_its_own_transaction_and_from_no_other(twins: Twins) -> None:
+    twins.other.write(opened(), ended(), opened(attempt=2), ended(attempt=2), opened("tour"), ended("tour"))
+    twins.ours.write(opened(), opened(attempt=2), ended(attempt=2), opened("tour"), ended("tour"))
+    owes(twins, owing("one"), owing("two", attempt=2), owing("gone", "nobody"))
+    now = [("gone", "open"), ("one", "pending"), ("two", "open")]
+    assert owed(twins.ours) == now
+    assert owed(twins.ours, unended=True) == now
+    assert owed(twins.ours, unended=True, tools=("refund",)) == now
+    assert owed(twins.ours, id="one") == [("one", "pending")]
+
+
+def what_is_owed_is_recorded_once_however_often_it_is_written(twins: Twins) -> None:
+    owes(twins, owing("one"))
+    before = twins.ours.rows("owed")
+    twins.ours.write(owing("one", payload="{}", due=7.0))
+    assert twins.ours.rows("owed") == before
+
+
+def news_of_an_obligation_is_of_no_other_and_leaves_the_rest_of_what_is_known(twins: Twins) -> None:
+    owes(twins, owing("one"), owing("two"))
+    find = lambda number: twins.ours.book(lambda book: book.debts.find(OwedPage(id=number)))[0][1:8]  # noqa: E731
+    twins.ours.write(OwedChange("one", 5.0, told=Told.ALERTED))
+    assert find("one") == (None, None, None, None, None, Told.ALERTED, 5.0)
+    twins.ours.write(OwedChange("one", 6.0, fulfilled="key"))
+    assert find("one") == ("key", 6.0, None, None, None, Told.ALERTED, 5.0)
+    twins.ours.write(OwedChange("one", 7.0, waived_by="ada", note="in cash"))
+    assert find("one") == ("key", 6.0, "ada", 7.0, "in cash", Told.ALERTED, 5.0)
+    twins.ours.write(OwedChange("one", 8.0, told=Told.HANDLED))
+    assert find("one") == ("key", 6.0, "ada", 7.0, "in cash", Told.HANDLED, 8.0)
+    twins.ours.write(OwedChange("one", 9.0, fulfilled="other"))
+    assert find("one") == ("other", 9.0, "ada", 7.0, "in cash", Told.HANDLED, 8.0)
+    assert find("two") == (None,) * 7
+
+
+def what_an_effect_had_fulfilled_is_open_again_once_that_effect_is_known_not_to_stand(twins: Twins) -> None:
+    twins.write(opened(), intent(), intent(position=1))
+    owes(twins, owing("one"), owing("two"))
+    for side in (twins.other, twins.ours):
+        side.write(OwedChange("one", 5.0, fulfilled="trip#1/0"), OwedChange("two", 6.0, fulfilled="trip#1/1"))
+
+    def write(outcome: Outcome) -> None:
+        def step(book: Any) -> None:
+            book.debts.used = True
+            book.write([told(what=outcome)])
+
+        twins.ours.book(step)
+
+    find = lambda: [each[1:3] for each in twins.ours.book(lambda book: book.debts.find(OwedPage()))]  # noqa: E731
+    write(Outcome.CONFIRMED)
+    assert find() == [("trip#1/0", 5.0), ("trip#1/1", 6.0)]
+    write(Outcome.UNDONE)
+    assert find() == [(None, None), ("trip#1/1", 6.0)]
+
+
+def payloads_and_keys_stay_while_their_transaction_owes_and_go_with_what_it_owed(twins: Twins) -> None:
+    of_several_debts(twins)
+    twins.write(opened("free"), intent("free", window=1.0), told("free#1/0"), ended("free", at=10.0))
+    twins.ours.write(opened("late"), ended("late", at=30.0))
+    owes(twins, owing("late", "late"))
+    past = {"now": 10.5, "before": 20.0}
+    assert counted(twins.ours, **past)[:3] == sweep(twins.ours, **past)[:3] == (3, 0, 1)
+    assert pruned(twins.ours)["trip#1"] is False
+    kept = twins.ours.rows("owed")
+    assert [row[1] for row in kept if "pruned" in row[9]] == ["back", "undone"]
+    for number in ("z", "told"):
+        twins.ours.write(OwedChange(number, 40.0, waived_by="ada", note="in cash"))
+        assert counted(twins.ours, now=FAR, before=20.0)[:3] == (0, 3, 1)
+    twins.other.write(OwedChange("call", 40.0, waived_by="ada"))
+    assert counted(twins.ours, now=FAR, before=20.0)[:3] == (0, 3, 1)
+    assert sweep(twins.ours, now=FAR, before=20.0)[:3] == (0, 3, 1)
+    twins.ours.write(OwedChange("call", 40.0, fulfilled="free#1/0"))
+    assert sweep(twins.ours, **past)[:3] == (1, 0, 0)
+    row = twins.ours.book(lambda book: book.debts.find(OwedPage(id="z")))[0]
+    assert ("pruned" in row.row.payload, row.note, row.waived_by) == (True, None, "ada")
+    assert [row[1] for row in twins.ours.rows("owed")] == ["call", "done", "late", "struck", "told", "z"]
+    assert sweep(twins.ours, now=FAR, before=20.0)[:3] == (0, 1, 0)
+    assert [row[1] for row in twins.ours.rows("owed")] == ["late"]
+    assert owed(twins.ours) == [("late", "open")]
+
+
+def owes_in_one_attempt(twins: Twins) -> None:
+    """One attempt owes; the others have what is fulfilled, waived, undone or rewound; elsewhere each owes instead."""
+    owes(twins, *(owing(name, name) for name in ("own", "done", "struck", "undone", "back")))
+    twins.ours.write(OwedChange("done", 40.0, fulfilled="key"), OwedChange("struck", 40.0, waived_by="ada"))
+    twins.other.write(OwedChange("own", 40.0, waived_by="ada"), owing("free", "free"))
+
+
+def of_one_that_will_owe(twins: Twins) -> None:
+    for name, attempt in (("own", 1), ("own", 2), ("done", 1), ("struck", 1), ("undone", 1), ("back", 1), ("free", 1)):
+        state = State.ABORTED if name == "undone" else State.COMMITTED
+        reason = Reason.REWOUND if name == "back" else None
+        twins.write(opened(name, attempt), intent(name, attempt, window=1.0), told(f"{name}#{attempt}/0"))
+        twins.write(ended(name, attempt, state, at=10.0, reason=reason))
+
+
+def payloads_stay_of_the_attempt_that_owes_and_of_no_other(twins: Twins) -> None:
+    of_one_that_will_owe(twins)
+    owes_in_one_attempt(twins)
+    assert counted(twins.ours, now=10.5, before=20.0)[:3] == (6, 0, 1)
+    assert sweep(twins.ours, now=10.5, before=20.0)[:3] == (6, 0, 1)
+    assert [attempt for attempt, gone in pruned(twins.ours).items() if not gone] == ["own#1"]
+
+
+def keys_stay_of_the_attempt_that_owes_and_of_no_other(twins: Twins) -> None:
+    of_one_that_will_owe(twins)
+    for side in (twins.other, twins.ours):
+        sweep(side, now=10.5, before=20.0)
+    owes_in_one_attempt(twins)
+    assert counted(twins.ours, now=FAR, before=0.0)[:3] == (0, 6, 0)
+    assert sweep(twins.ours, now=FAR, before=0.0)[:3] == (0, 6, 0)
+    assert list(pruned(twins.ours)) == ["own#1"]
+
+
+def of_runs_that_are_steered(twins: Twins) -> None:
+    """Transactions of runs, of which some are paused, or have something said to them; elsewhere the others are."""
+    for name in ("asked", "said", "over", "other", "free"):
+        twins.write(opened(name, run=name), intent(name, window=1.0), told(f"{name}#1/0"), ended(name, at=10.0))
+
+
+def steers_some(twins: Twins) -> None:
+    added(twins.ours, draft("asked~1", kind="pause", run="asked", open=True))
+    added(twins.ours, draft("said~1", kind="steering", run="said", open=True))
+    added(twins.ours, draft("over~1", kind="pause", run="over", open=True), draft("other", run="other", open=True))
+    twins.ours.book(lambda book: book.entries.change("pause", "over~1", state="over", at=2.0, from_version=1))
+    added(twins.other, draft("free~1", kind="pause", run="free", open=True))
+
+
+def payloads_stay_of_the_runs_that_are_steered_and_of_no_other(twins: Twins) -> None:
+    of_runs_that_are_steered(twins)
+    steers_some(twins)
+    assert counted(twins.ours, now=10.5, before=20.0)[:3] == (3, 0, 2)
+    assert sweep(twins.ours, now=10.5, before=20.0)[:3] == (3, 0, 2)
+    assert [attempt for attempt, gone in pruned(twins.ours).items() if not gone] == ["asked#1", "said#1"]
+
+
+def keys_stay_of_the_runs_that_are_steered_and_of_no_other(twins: Twins) -> None:
+    of_runs_that_are_steered(twins)
+    for side in (twins.other, twins.ours):
+        sweep(side, now=10.5, before=20.0)
+    steers_some(twins)
+    assert counted(twins.ours, now=FAR, before=0.0)[:3] == (0, 3, 0)
+    assert sweep(twins.ours, now=FAR, before=0.0)[:3] == (0, 3, 0)
+    assert list(pruned(twins.ours)) == ["asked#1", "said#1"]
+
+
 # ---- workers
 
 
@@ -563,6 +883,38 @@ def workers_are_seen_in_the_order_of_their_names_but_for_oneself(twins: Twins) -
     twins.other.worker("theirs")
     assert [row.worker for row in twins.ours.book(lambda book: book.workers(), worker="one")] == ["three", "two"]
     assert [row.worker for row in twins.ours.book(lambda book: book.workers())] == ["one", "three", "two"]
+
+
+def who_falls_silent_is_a_zombie_while_it_may_still_send_and_then_off_the_list(twins: Twins) -> None:
+    clock = VirtualClock()
+    watch, here = Watch(clock.monotonic, quarantine=2_000.0), worker_name()
+    ended = f"{here.rsplit(':', 2)[0]}:0:ended"  # its number is another process's by now
+    for name in ("elsewhere/0/1/2:1:0:far", here, ended):
+        twins.ours.worker(name)
+
+    def gone() -> list[str]:
+        def look(book: Any) -> list[str]:
+            book._watch = watch
+            names: list[str] = book.gone()
+            watch.look(book.looked)
+            return names
+
+        return sorted(twins.ours.book(look))
+
+    def on_the_list() -> tuple[set[str], frozenset[str]]:
+        return {row[1] for row in twins.ours.rows("worker")}, twins.ours.book(lambda book: book.zombies())
+
+    far = "elsewhere/0/1/2:1:0:far"
+    assert (gone(), on_the_list()) == ([ended], ({here, far}, frozenset()))
+    for _ in range(2):
+        clock.advance(400.0)
+        assert gone() == []
+    clock.advance(400.0)
+    assert (gone(), on_the_list()) == (sorted([here, far]), ({here, far}, {here, far}))
+    for _ in range(6):
+        clock.advance(400.0)
+        assert gone() == []
+    assert on_the_list() == ({here}, {here})  # of one on this host its process tells, and that is there
 
 
 def a_worker_is_marked_as_a_zombie_or_removed_by_its_name(twins: Twins) -> None:
@@ -820,31 +1172,33 @@ def a_step_that_may_still_be_committed_is_looked_for_when_the_server_is_done_wit
     if twins.store.url.startswith("sqlite"):
         return
     one, over = twins.ours.worker("one"), threading.Event()
-    ghost, stranger = (twins.store.connected().connect().connection.driver_connection for _ in range(2))
+    ghost, stranger, looking = (twins.store.connected().connect().connection.driver_connection for _ in range(3))
+    names = {ghost.info.backend_pid: "ghost", stranger.info.backend_pid: "stranger"}
     stranger.execute("BEGIN")
     stranger.execute("UPDATE settlemark_head SET n = n WHERE namespace = 'other'")
+    looking.autocommit = True
 
-    def end_when_waited_for() -> None:
-        waiting = (
-            "SELECT count(*) FROM pg_locks AS l, pg_database AS d WHERE NOT granted AND datname = current_database()"
-        )
-        while not over.is_set() and not stranger.execute(waiting).fetchone()[0]:
+    def end_whom_it_waits_for() -> None:
+        blocking = "SELECT DISTINCT unnest(pg_blocking_pids(pid)) FROM pg_locks WHERE NOT granted"
+        while not over.is_set():
+            for pid in {pid for (pid,) in looking.execute(blocking)} & set(names):
+                waited_for.append(names.pop(pid))
+                {"ghost": ghost, "stranger": stranger}[waited_for[-1]].execute("COMMIT")
             over.wait(0.01)
-        over.set()
-        ghost.execute("COMMIT")
 
     def meddle(when: str, statement: str) -> None:
         if when == "after" and statement == "COMMIT" and not began:
             ghost.execute("BEGIN")
             ghost.execute("UPDATE settlemark_head SET n = n WHERE namespace = 'ours'")
-            began.append(threading.Thread(target=end_when_waited_for))
+            began.append(threading.Thread(target=end_whom_it_waits_for))
             began[0].start()
             raise twins.store.engine.dialect.loaded_dbapi.OperationalError("the connection was lost")
         if when == "after" and statement.startswith("SELECT n FROM settlemark_head") and began:
-            seen.append(over.is_set())
+            seen.append(list(waited_for))
 
     began: list[threading.Thread] = []
-    seen: list[bool] = []
+    waited_for: list[str] = []
+    seen: list[list[str]] = []
     watchers.append(meddle)
     try:
         begins(twins.ours, one, "trip")
@@ -852,9 +1206,9 @@ def a_step_that_may_still_be_committed_is_looked_for_when_the_server_is_done_wit
         watchers.remove(meddle)
         over.set()
         began[0].join(PATIENCE)
-        for connection in (ghost, stranger):
+        for connection in (ghost, stranger, looking):
             connection.close()
-    assert seen == [True]
+    assert seen == [["ghost"]]
 
 
 # ---- what an operator sees
@@ -1002,10 +1356,261 @@ def effects_are_exported_in_the_order_of_their_positions_batch_by_batch(twins: T
     assert asked("late", 1) == ["late#1/0 book"]
 
 
+# ---- entries
+
+
+def added(side: Side, *drafts: Any) -> list[bool]:
+    return side.book(lambda book: [book.entries.add(each).won for each in drafts])
+
+
+def changed(side: Side, id_: str = "d1", *, version: int | None = 1, **parts: Any) -> bool:
+    told: dict[str, Any] = {"state": "over", "at": 2.0, **parts}
+    return side.book(lambda book: book.entries.change("decision", id_, from_version=version, **told).won)
+
+
+def versions(side: Side, id_: str = "d1", kind: str = "decision") -> list[tuple[int, str, bool]]:
+    found = side.book(lambda book: book.entries.versions(kind, id_))
+    return [(entry.version, entry.state, entry.latest) for entry in found]
+
+
+def chained(side: Side, run: str = "run") -> list[str]:
+    """Return what the chain of a run holds, each link of it checked."""
+    chain = side.book(lambda book: book.entries.chain(run))
+    before = BEGINNING
+    for entry in chain.entries:
+        assert (entry.digest, entry.intact) == (entry.link(before), True)
+        before = entry.digest
+    assert (chain.length, chain.digest) == (len(chain.entries), before)
+    return [f"{entry.kind}/{entry.id}#{entry.version}" for entry in chain.entries]
+
+
+def entries_in_both(twins: Twins) -> None:
+    """Entries of two kinds and two runs, in no order, in both namespaces."""
+    for side in (twins.other, twins.ours):
+        added(side, draft("d2", at=3.0), draft("d1"), draft("d1", kind="promise"), draft("d3", run="other"))
+
+
+def a_version_of_an_entry_is_answered_once_and_the_second_is_told_what_stands(twins: Twins) -> None:
+    entries_in_both(twins)
+    assert [changed(twins.ours, version=v) for v in (1, 1, 2, 7)] == [True, False, True, False]
+    assert versions(twins.ours) == [(1, "made", False), (2, "over", False), (3, "over", True)]
+    assert versions(twins.ours, "d2") == versions(twins.ours, kind="promise") == [(1, "made", True)]
+    assert changed(twins.ours, version=None, from_state="made") is False
+    for id_ in ("d9", "d8", "d7", "d6"):
+        added(twins.ours, draft(id_))
+        [changed(twins.ours, id_, version=v) for v in (1, 2, 3)]
+        assert [v for v, _, _ in versions(twins.ours, id_)] == [1, 2, 3, 4]
+
+
+def an_entry_that_is_added_again_stays_as_it_was(twins: Twins) -> None:
+    entries_in_both(twins)
+    before = twins.ours.rows("entry"), twins.ours.rows("chain")
+    assert added(twins.ours, draft(at=9.0, body='{"b":1}')) == [False]
+    assert (twins.ours.rows("entry"), twins.ours.rows("chain")) == before
+
+
+def the_entries_of_a_run_are_one_chain_that_no_other_run_or_namespace_is_in(twins: Twins) -> None:
+    entries_in_both(twins)
+    changed(twins.ours)
+    for number in range(11):
+        added(twins.ours, draft(f"e{number}", run="long"))
+    assert chained(twins.ours) == ["decision/d2#1", "decision/d1#1", "promise/d1#1", "decision/d1#2"]
+    assert chained(twins.ours, "other") == ["decision/d3#1"]
+    assert chained(twins.ours, "long") == [f"decision/e{number}#1" for number in range(11)]
+    assert chained(twins.other) == ["decision/d2#1", "decision/d1#1", "promise/d1#1"]
+    assert chained(twins.ours, "nobody") == []
+
+
+def sought(side: Side, *asked: Any, **more: Any) -> list[str]:
+    found = side.book(lambda book: book.entries.find(Which(*(asked or ("decision",)), **more)))
+    return [f"{entry.run}/{entry.id}#{entry.version}" for entry in found]
+
+
+def entries_are_found_by_their_last_version_the_oldest_first(twins: Twins) -> None:
+    those: dict[str, Any] = {"key": "trip#1/0", "name": "trip", "attempt": 1, "due": 1.5}
+    others: list[dict[str, Any]] = [
+        {"kind": "promise"}, {"run": "other"}, {"state": "over"}, {"due": 2.0}, {"due": None}, {"key": "trip#1/1"},
+        {"key": None}, {"name": "tour"}, {"name": None},
+    ]  # fmt: skip
+    for side in (twins.other, twins.ours):
+        added(side, draft("d2", at=3.0, **those), draft("d1", **those), draft("d5", **those), draft("d0", **those))
+        added(side, draft("d4", run="b", at=3.0))
+        for number, wrong in enumerate(others):
+            added(side, draft(f"e{number}", **{**those, "at": 9.0, **wrong}))
+    added(twins.other, draft("theirs", **those))
+    for version in (1, 2):
+        changed(twins.ours, "d0", state="made", at=4.0, due=1.5, version=version)
+    every = Which("decision", "run", "made", 2.0, "trip#1/0", "trip")
+    assert sought(twins.ours, *every) == ["run/d1#1", "run/d5#1", "run/d2#1", "run/d0#3"]
+    assert sought(twins.ours, "decision") == [
+        "run/d1#1", "run/d5#1", "b/d4#1", "run/d2#1", "run/d0#3", "other/e1#1", *(f"run/e{n}#1" for n in range(2, 9)),
+    ]  # fmt: skip
+
+
+def the_newest_entries_are_found_by_their_last_version_the_oldest_of_them_first(twins: Twins) -> None:
+    for side in (twins.other, twins.ours):
+        added(side, draft("d1", at=3.0), draft("d2", at=3.0), draft("d4", at=1.0), draft("d3", run="b", at=3.0))
+        added(side, draft("p1", kind="promise", at=9.0))
+    added(twins.other, draft("theirs", at=9.0))
+    changed(twins.ours, "d4", at=2.0)
+    changed(twins.ours, "d4", at=2.5, version=2)
+    assert [sought(twins.ours, "decision", newest=most) for most in (0, 1, 2, 3, 4, 5)] == [
+        [], ["run/d2#1"], ["run/d1#1", "run/d2#1"], ["b/d3#1", "run/d1#1", "run/d2#1"],
+        ["run/d4#3", "b/d3#1", "run/d1#1", "run/d2#1"], ["run/d4#3", "b/d3#1", "run/d1#1", "run/d2#1"],
+    ]  # fmt: skip # the newest last
+
+
+def entries_of_all_runs_are_paged_in_the_order_of_their_chains(twins: Twins) -> None:
+    entries_in_both(twins)
+    every, place, run = list[str](), 0, ""
+    while some := twins.ours.book(lambda book: book.entries.page(run, place, 2)):  # noqa: B023 - called at once
+        assert len(some) <= 2
+        every += [f"{entry.run}/{entry.id}" for entry in some]
+        run, place = some[-1].run, some[-1].place
+    assert every == ["other/d3", "run/d2", "run/d1", "run/d1"]
+
+
+def kept(side: Side) -> set[str]:
+    """Return the versions whose bodies are there."""
+    asked = f"SELECT id, version FROM settlemark_entry WHERE namespace = '{side.namespace}' AND kept"
+    return {f"{id_}#{version}" for id_, version in side.store.asked(asked)}
+
+
+def old_entries(twins: Twins) -> None:
+    """Entries that are old, and some that are not, or still open, or of a transaction that has its payloads still."""
+    twins.write(opened(), opened("tour"), intent("tour"), told("tour#1/0"), ended("tour"), opened("tour", 2))
+    twins.write(opened("zoo", 2))
+    for side in (twins.other, twins.ours):
+        added(side, draft("d3", at=3.0, body=LONG), draft("d1", body=LONG), draft("b1", run="b"), draft("a2", run="a"))
+        added(side, draft("a1", run="a"), draft("o1", open=True), draft("o2", open=True), draft("n1", at=30.0))
+        added(side, draft("t1", name="trip", attempt=1), draft("t2", name="tour", attempt=2), draft("z1", name="zoo"))
+        added(side, draft("z2", name="zoo", attempt=1), draft("x1", name="tour", attempt=1, at=4.0))
+        changed(side, "o2", at=30.0)
+
+
+OLD = ["a2#1", "a1#1", "b1#1", "d1#1", "o2#1", "z1#1", "z2#1", "d3#1"]
+
+
+def what_an_entry_says_goes_when_it_is_old_and_nothing_needs_it_any_more(twins: Twins) -> None:
+    old_entries(twins)
+    assert counted(twins.ours, now=40.0, before=30.0).entries == len(OLD)
+    sweep(twins.ours, now=40.0, before=30.0)
+    assert kept(twins.ours) == {"o1#1", "n1#1", "t1#1", "t2#1", "o2#2"}
+    assert counted(twins.ours, now=40.0, before=30.0).entries == 0
+    added(twins.ours, draft("x2", name="tour", attempt=1, at=5.0))
+    assert counted(twins.ours, now=40.0, before=30.0).entries == 1
+    assert chained(twins.ours)[:2] == ["decision/d3#1", "decision/d1#1"]
+    assert chained(twins.ours, "b") == ["decision/b1#1"]
+
+
+def the_oldest_entries_go_first_a_few_at_a_time(twins: Twins) -> None:
+    old_entries(twins)
+    went = list[set[str]]()
+    for _ in OLD:
+        before = kept(twins.ours)
+        assert sweep(twins.ours, now=40.0, before=30.0, limit=1).entries == 1
+        went.append(before - kept(twins.ours))
+    assert went == [{one} for one in OLD]
+
+
+def the_chain_of_a_run_goes_with_the_last_that_is_recorded_of_it(twins: Twins) -> None:
+    twins.write(opened(run="c"))
+    for side in (twins.other, twins.ours):
+        for run, at in (("a", 2.0), ("c", 1.0), ("d", 1.0), ("e", 25.0), ("b", 2.0), ("f", 3.0), ("g", 1.0)):
+            added(side, draft(run, run=run, at=at, open=run == "d"))
+        added(side, draft("g2", run="g", at=25.0))
+    twins.other.write(opened("else", run="a"))
+    added(twins.other, draft("0", run="0", at=0.5))
+    sweep(twins.other, now=30.0, before=0.75, keys=1e9)
+    runs = lambda: {row[1] for row in twins.ours.rows("chain")}  # noqa: E731 - asked twice
+    for _ in range(7):  # one body at a time
+        sweep(twins.ours, now=30.0, before=26.0, keys=1e9, limit=1)
+    assert runs() == set("abcdefg")
+    for left_ in ("bcdefg", "cdefg", "cdeg", "cdeg"):
+        sweep(twins.ours, now=30.0, before=26.0, keys=5.0, limit=1)
+        assert runs() == set(left_)
+    assert {row[1] for row in twins.ours.rows("entry")} == set("cdeg")
+
+
+# ---- seals of effects
+
+
+def seal(side: Side, *keys: str) -> None:
+    def sealed(book: Any) -> None:
+        book.entries.used = True
+        book.entries.seal(keys)
+
+    side.book(sealed)
+
+
+def under_decisions(twins: Twins) -> None:
+    """Effects of two runs, two attempts and both namespaces: those under a decision, and one that is under none."""
+    twins.write(opened(), opened("trip", 2), opened("tour", run="other"))
+    twins.write(intent(under="d1"), intent("trip", 2, under="d2"), intent("tour", under="d3"), intent(position=1))
+    twins.other.write(intent(position=2, under="d1"))
+    twins.ours.write(intent(position=2))
+
+
+def an_effect_under_a_decision_is_sealed_in_the_chain_of_its_run_in_versions_of_its_own(twins: Twins) -> None:
+    under_decisions(twins)
+    added(twins.ours, draft("trip#1/0", run="third"))
+    for version in range(1, 6):
+        changed(twins.ours, "trip#1/0", version=version)
+    for _ in range(4):
+        seal(twins.other, "trip#1/0", "tour#1/0")
+    seal(twins.ours, "tour#1/0", "trip#1/0", "trip#1/1", "nobody#1/0")
+    for outcome in (Outcome.UNKNOWN, Outcome.CONFIRMED):
+        twins.ours.write(told(what=outcome))
+        seal(twins.ours, "trip#1/0")
+    assert chained(twins.ours) == [f"effect/trip#1/0#{version}" for version in (1, 2, 3)]
+    assert chained(twins.ours, "other") == ["effect/tour#1/0#1"]
+    assert versions(twins.ours, "trip#1/0", "effect") == [
+        (1, "intended", False), (2, "unknown", False), (3, "confirmed", True),
+    ]  # fmt: skip
+    assert [row[-2] for side in (twins.ours, twins.other) for row in side.rows("head")] == [1, 0]
+
+
+def a_run_has_the_effects_that_are_under_a_decision_or_were_when_they_were_sealed(twins: Twins) -> None:
+    under_decisions(twins)
+    keys = lambda: sorted(row["key"] for row in twins.ours.book(lambda book: book.entries.effects("run")))  # noqa: E731
+    seal(twins.ours, "trip#1/0")
+    seal(twins.other, "trip#1/2")
+    added(twins.ours, draft("d1", key="trip#1/1"))
+    assert keys() == ["trip#1/0", "trip#2/0"]
+    (row, *_) = twins.ours.book(lambda book: book.entries.effects("other"))
+    assert (row["key"], row["run"], row["tool"], row["decision"]) == ("tour#1/0", "other", "book", "d3")
+    twins.store.wire._driver.execute("UPDATE settlemark_effect SET decision = NULL WHERE namespace = 'ours'")
+    assert keys() == ["trip#1/0"]
+
+
+def a_seal_stays_for_as_long_as_its_effects_row(twins: Twins) -> None:
+    under_decisions(twins)
+    twins.ours.write(told(), told("trip#2/0"), ended(), ended("trip", 2, at=50.0))
+    twins.ours.write(*(told(f"trip#1/{number}") for number in (1, 2)))
+    twins.other.write(intent(position=3, key="odd"))
+    twins.ours.write(intent("tour", position=1, key="odd", under="d3"))
+    seal(twins.ours, "trip#1/0", "trip#2/0", "tour#1/0", "odd")
+    seal(twins.other, "trip#1/0")
+    added(twins.ours, draft("d1", key="trip#1/0", at=60.0))
+    assert counted(twins.ours, now=30.0, before=20.0).entries == 0
+    sweep(twins.ours, now=30.0, before=20.0)
+    assert kept(twins.ours) == {"trip#1/0#1", "trip#2/0#1", "tour#1/0#1", "odd#1", "d1#1"}
+    assert counted(twins.ours, now=30.0, before=20.0).entries == 0
+    sweep(twins.ours, now=200.0, before=20.0)
+    assert kept(twins.ours) == {"trip#2/0#1", "tour#1/0#1", "odd#1", "d1#1"}
+    (entry,) = twins.ours.book(lambda book: book.entries.versions("effect", "trip#1/0"))
+    assert "$pruned" in entry.body
+
+
+ARRANGEMENTS = (
+    "budgeted", "entries_in_both", "lefts", "of_one_that_will_owe", "of_several_ages", "of_several_debts",
+    "of_runs_that_are_steered", "of_several_fates", "old_entries", "owes_in_one_attempt", "steers_some",
+    "under_decisions",
+)  # fmt: skip
 PROMISES = [
     promise
     for name, promise in list(globals().items())
     if getattr(promise, "__module__", "") == __name__
     and list(getattr(promise, "__annotations__", ())) == ["twins", "return"]
-    and name not in ("of_several_ages", "of_several_fates", "lefts")
+    and name not in ARRANGEMENTS
 ]

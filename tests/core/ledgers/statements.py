@@ -16,7 +16,8 @@ from typing import NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine.default import DefaultDialect
 from tests.rooms.doctor import doctor as _doctor
-from tests.rooms.ledger import Page
+from tests.rooms.ledger import Page, Which
+from tests.rooms.record import entries as _entries
 from tests.rooms.record import pages as _pages
 from tests.rooms.sql import Statement
 
@@ -26,8 +27,8 @@ _NAMED = DefaultDialect(paramstyle="named")
 _TOKEN = re.compile(r"'(?:[^']|'')*'|:?[A-Za-z_][\w.]*|\{clock\}|<=|>=|<>|!=|\d+(?:\.\d+)?|\S")
 _VERB = re.compile(r"(SELECT|INSERT|UPDATE|DELETE)\b.*\b(?:settlemark|pg_)", re.DOTALL)
 _ENDS = {
-    "WHERE": {"GROUP", "ORDER", "LIMIT", "RETURNING", "FOR", "ON"},
-    "ON": {"WHERE", "GROUP", "ORDER", "LIMIT", "LEFT", "JOIN"},
+    "WHERE": {"GROUP", "ORDER", "LIMIT", "RETURNING", "FOR", "ON", "UNION"},
+    "ON": {"WHERE", "GROUP", "ORDER", "LIMIT", "LEFT", "JOIN", "UNION"},
     "WHEN": {"THEN"},
     "ORDER": {"LIMIT", "FOR"},
     "SET": {"WHERE", "RETURNING"},
@@ -51,6 +52,14 @@ _ASKED = {
 """What is asked of pages: each part of it in one of them at least."""
 
 
+_SOUGHT = {
+    "any": Which("decision"),
+    "newest": Which("decision", newest=2),
+    "all": Which("decision", "run", "made", 2.0, "trip#1/0", "trip"),
+}
+"""What is asked of entries: each part of it in one of them at least."""
+
+
 @cache
 def all_statements() -> dict[str, str]:
     """Return every statement of the ledger and of the doctor, by its name, and the pages with all they may ask."""
@@ -69,6 +78,8 @@ def all_statements() -> dict[str, str]:
             found[f"pages.after({state}{which})"] = named(_pages.after(page, state))  # says nothing of since when
         for left, dealt in ((_pages.LEFT, ""), (_pages.DEALT, "dealt")):
             found[f"pages.left_of({f'{dealt}{which}'.strip()})"] = named(_pages.left_of(page, left)[0])
+    for told, which in _SOUGHT.items():
+        found[f"entries.finding({told})"] = named(_entries.finding(which)[0])
     found = {name: text for text, name in {text: name for name, text in found.items()}.items()}
     whole = "\n".join(found.values())
     return found | {name: text for text, name in texts.items() if text not in whole}

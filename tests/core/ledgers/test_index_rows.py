@@ -6,7 +6,7 @@ import random
 
 import pytest
 import sqlalchemy as sa
-from tests.rooms.edges import DERIVED, NAME, NAMESPACE, WHO
+from tests.rooms.edges import DERIVED, NAME, NAMESPACE, TOOL, WHO
 from tests.rooms.model import key_of
 from tests.rooms.record import metadata
 
@@ -25,7 +25,10 @@ def letters(count):
 WORST_KEY = key_of(f"{'f' * 16}.", letters(83), 2**31 - 1, (10**47,), letters(48))
 BYTES = {
     "namespace": NAMESPACE.size, "name": DERIVED.size, "run": DERIVED.size, "key": len(WORST_KEY.encode()),
-    "id": WHO.characters, "state": 16, "digest": 80, "tag": 16,
+    "id": 1_600, "kind": 32, "state": 32, "digest": 80, "tag": 16,
+    "tool": TOOL.size, "fulfilled_key": len(WORST_KEY.encode()),
+    "budget": NAMESPACE.size, "bucket": len("agent:") + 400,
+    "scope": DERIVED.size, "place": DERIVED.size,
 }  # fmt: skip
 """Of the texts that stand in an index, as they are checked at the door."""
 _OWN = {"settlemark_meta", "settlemark_migration"}  # tables in which nothing of a user's is a key

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
-from tests.rooms.ledger import Change, Said
+from tests.rooms.ledger import Change, Draft, Said
 from tests.rooms.record import SqlBook, prepare
 from tests.rooms.record import tables as t
 from tests.rooms.replica import Member, engine_to, replica
@@ -29,7 +29,7 @@ from settlemark.testing import VirtualClock
 T = TypeVar("T")
 NAMESPACES = ("ours", "other")
 SPACED = tuple(table for table in t.metadata.tables.values() if "namespace" in table.c)
-PATIENCE = 5.0
+PATIENCE = 60.0
 
 
 class Store:
@@ -221,4 +221,9 @@ def shown(found: list[RecordedTransaction]) -> list[tuple[str, list[str]]]:
     ]
 
 
-__all__ = ["Side", "Store", "Twins", "ended", "fenced", "intent", "opened", "shown", "told"]
+def draft(id_: str = "d1", *, run: str = "run", at: float = 1.0, kind: str = "decision", **parts: Any) -> Draft:
+    """Return an entry's first version."""
+    return Draft(kind, id_, run, "made", at)._replace(**parts)
+
+
+__all__ = ["Side", "Store", "Twins", "draft", "ended", "fenced", "intent", "opened", "shown", "told"]

@@ -173,6 +173,23 @@ def test_adopting_again_keeps_what_people_decided_and_adds_what_is_new(write):
     assert adopt(path, existing=again.text).text == again.text
 
 
+@pytest.mark.parametrize(
+    ("written", "known"),
+    [
+        ('settlement.declare("write_letter", KIND)', True),
+        ('declare("write_letter", "read")', True),
+        ('settlement.declare(NAME, "write_letter")', False),
+        ('settlement.declare("read", "write_letter")', False),
+        ('settlement.declare(name="write_letter")', False),
+        ('settlement.declaration("write_letter")', False),
+    ],
+)
+def test_a_tool_is_declared_already_where_a_call_of_declare_names_it_first(write, written, known):
+    path = write("@tool\ndef write_letter(to): post.send(to)")
+    again = adopt(path, existing=f"def declare_tools(settlement):\n    {written}\n")
+    assert [each.tool for each in again.guesses] == ([] if known else ["write_letter"])
+
+
 def test_adopting_again_after_all_was_decided_brings_the_mark_back(write):
     path = write(APP)
     clean = decided(adopt(path).text, "book_room", "send_email", "get_price")

@@ -173,6 +173,77 @@ def test_a_scope_that_may_be_touched_needs_no_refining_only_where_the_arguments_
     assert codes(text, "SM206") == ([("SM206", "book")] if "*" in scope else [])
 
 
+def test_of_several_scopes_none_needs_refining_since_the_call_names_them_itself(codes):
+    text = (
+        '@effect("irreversible", scope=["room:/{hotel}", "town:/*"], probe=sent)\ndef book(hotel): hotels.book(hotel)'
+    )
+    assert codes(text, "SM206") == []
+
+
+@pytest.mark.parametrize(
+    ("body", "empty"),
+    [
+        ("pass", True), ("...", True), ("return", True), ("return None", True), ("return hotel", True), ("hotel", True),
+        ("'It is free.'", True), ("'It is free.'; return", True), ("'It is free.'; free(hotel)", False),
+        ("free(hotel)", False), ("return free(hotel)", False), ("raise ValueError", False),
+        ("pass; free(hotel)", False), ("del rooms[hotel]", False), ("return -hotel", False),
+    ],
+)  # fmt: skip
+def test_an_undo_does_nothing_only_when_none_of_its_statements_does(codes, body, empty):
+    text = (
+        f"def cancel(hotel): {body}\n"
+        '@effect("reversible", scope="room:/{hotel}", undo=cancel, probe=sent)\ndef book(hotel): hotels.book(hotel)'
+    )
+    assert codes(text, "SM103") == ([("SM103", "book")] if empty else [])
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("db.execute('DELETE FROM t'); smtp.send(to)", "its body writes (DELETE FROM t)"),
+        ("requests.post(f'{URL}/mails', to); smtp.note(to); hotels.book(to)", "its body acts (hotels.book(to))"),
+        ("requests.post(f'{URL}/mails', to)", "its body acts (requests.post(f'{URL}/mails', to))"),
+        ("log.append(to); hotels.book(to)", "its body acts (hotels.book(to))"),
+        ("sent.append(to)", "its body changes something (sent.append(to))"),
+        ("go(to)", 'its name says "send"'),
+    ],
+)
+def test_a_read_that_acts_is_told_by_the_strongest_of_what_it_does(found, body, why):
+    (finding,) = found(f'sent = []\n@effect("read", scope="mail:/{{to}}")\ndef send_mail(to): {body}', "SM401")
+    assert why in finding.what
+
+
+@pytest.mark.parametrize("scope", ["room:/{hotel}/**", "room:/**", "room:/{hotel}", "room:/{hotel}/./seats"])
+def test_a_read_is_proposed_the_scope_of_what_changes_it_as_it_is_written(found, scope):
+    text = (
+        f'@effect("irreversible", scope="{scope}", probe=sent)\n'
+        'def book(hotel): db.execute("UPDATE rooms SET open = 0 WHERE hotel = ?", (hotel,))\n'
+        '@effect("read")\ndef look(hotel): return db.execute("SELECT open FROM rooms WHERE hotel = ?", (hotel,))'
+    )
+    (finding,) = found(text, "SM207")
+    assert f'scope="{scope}"' in finding.mend
+
+
+@pytest.mark.parametrize(("arguments", "scope"), [("hotel", "room:/{hotel}"), ("hotel, date", "room:/{hotel}/{date}")])
+def test_a_read_that_cannot_name_all_of_a_scope_is_proposed_as_much_as_it_can(found, arguments, scope):
+    text = (
+        '@effect("irreversible", scope="room:/{hotel}/{date}", probe=sent)\n'
+        'def book(hotel, date): db.execute("UPDATE rooms SET open = 0 WHERE hotel = ?", (hotel,))\n'
+        f'@effect("read")\ndef look({arguments}): return db.execute("SELECT open FROM rooms WHERE hotel = ?", (hotel,))'
+    )
+    (finding,) = found(text, "SM207")
+    assert f'scope="{scope}"' in finding.mend
+
+
+@pytest.mark.parametrize("described", ["f'Send it to {WHOM}.'", "DESCRIBED", "None", "'Send it.'"])
+def test_a_tool_is_found_whatever_its_class_has_as_its_description(codes, described):
+    text = (
+        "class Send(BaseTool):\n    name: str = 'send_mail'\n"
+        f"    description: str = {described}\n    def _run(self, to): smtp.send(to)"
+    )
+    assert codes(text) == [("SM405", "send_mail")]
+
+
 @pytest.mark.parametrize(
     ("release", "rules"),
     [
@@ -251,3 +322,24 @@ def test_whatever_the_engine_refuses_of_a_declaration_is_told_with_a_mend(found,
     text = f'def free(everything): ...\n@effect("{kind}"{scope}, {part})\ndef book(hotel): hotels.book(hotel)'
     for finding in found(text, "SM101"):
         assert finding.mend, finding
+
+
+@pytest.mark.parametrize("body", ["x = 1 if {act} else 2", "x = {act} if hotel else 2", "x = 1 if hotel else {act}"])
+def test_a_change_is_found_in_each_part_of_a_choice(codes, body):
+    text = f'@effect("read", scope="room:/{{hotel}}")\ndef look(hotel):\n    {body.format(act=ACT)}'
+    assert codes(text, "SM401") == [("SM401", "look")]
+
+
+@pytest.mark.parametrize(
+    "handler",
+    ["desk().cancel", "desk.rooms.cancel", "desks[0].cancel", '"x".join', "(lambda: cancel)()", "cancel or None"],
+)
+def test_a_handler_that_is_no_name_is_not_followed_and_the_rest_is_looked_at(codes, handler):
+    text = f"""
+    @effect("reversible", scope="room:/{{hotel}}", undo={handler})
+    def book(hotel): {ACT}
+
+    @effect("read", scope="room:/{{hotel}}")
+    def look(hotel): {ACT}
+    """
+    assert codes(text, "SM401") == [("SM401", "look")]

@@ -62,6 +62,11 @@ READ = {
     'x = "/".join([a, b])\n    open(x, "w")': "write file ? of a, b; hard change; leaves",
     'x = a or "none"\n    open(x, "w")': "write file ? of a; hard change; leaves",
     "x = [y for y in a]\n    x.append(b)": "",
+    'x = "{}-{}".format(a, b)\n    open(x, "w")': "write file {}-{}{a}{b} of a, b; hard change; leaves",
+    'x = "a,b".replace("a", a)\n    open(x, "w")': "write file ? of a; hard change; leaves",
+    '"a,b".cancel(a)': "",
+    'table["open"].append(a)': "create object table[open] in part; memory change",
+    'agency["rooms"].cancel(a)': "write object agency[rooms].cancel in part; soft change; leaves",
     "helper(b, a)": "write file any of a; hard change; leaves",
     "helper(two=a, one=b)": "write file any of a; hard change; leaves",
     "print(a)": "",
@@ -88,6 +93,19 @@ def test_a_statement_is_read_as_what_it_does_to_which_resource(body):
     ]
     told += [f"{each.how} change" for each in facts.written]
     assert "; ".join([*told, *(["leaves"] if facts.outside is not None else [])]) == READ[body]
+
+
+def test_what_the_methods_of_its_class_do_is_read_as_if_it_stood_in_the_tool():
+    tree = ast.parse(
+        f"{HEAD}class Rooms:\n"
+        "    def tool(self, a, b): self.agency.cancel(a); self._free(b); self._note(a, db=b); note(b)\n"
+        "    def _free(self, one): self.agency.rooms.cancel(one)\n"
+        '    def _note(self, one, db): open(one, "w"); self.bank.cancel(db)\n'
+        'def note(one): open(one, "w")\n'
+    )
+    facts = read(tree.body[-2].body[0], Bindings(tree), injected=["self"])
+    told = [" ".join([*each.resource[1:], *each.arguments]) for each in facts.addresses]
+    assert told == ["self.agency.cancel", "self.agency.rooms.cancel", "any a", "self.bank.cancel", "any b"]
 
 
 TEMPLATES = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.extent import examples
 
 from settlemark import Tag, current_call, effect
 from settlemark.testing import Bank, Provider, ProviderRefused
@@ -141,7 +142,7 @@ WIRE = st.tuples(
 )  # fmt: skip
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.one_of(WIRE, st.integers(0, 5)), max_size=12))
 def test_money_is_moved_and_never_made_and_the_log_tells_every_balance(bank, acts):
     bank.reset()

@@ -7,9 +7,10 @@ the protocol.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -20,15 +21,55 @@ from settlemark import Refused, State
 from settlemark.hosting import Protocol, Reason
 
 Programs = tuple[tuple[tuple[str, str], ...], ...]
-Value = tuple[int, int, int]
+Who = tuple[int, int, int]
 Picture = tuple[Any, ...]
 Move = Callable[[], object]
+Blocks = tuple[tuple[str, frozenset[tuple[Who, int]]], ...]
 Leaving = Callable[[Sequence[int], Callable[[int], Held]], Sequence[int]]
 
 CELLS = {"x": ("x",), "y": ("y",), "z": ("z",), "p": ("x", "y")}
 NAMES = {SCOPES[name].text: name for name in CELLS}
-MODES = {"read": Mode.READ, "eager": Mode.EAGER, "final": Mode.FINAL, "held": Mode.HELD, "last": Mode.HELD}
-UNWRITTEN: Value = (0, 0, 0)
+MODES = {
+    "read": Mode.READ, "eager": Mode.EAGER, "final": Mode.FINAL, "held": Mode.HELD, "last": Mode.HELD,
+    "add": Mode.EAGER, "multiply": Mode.EAGER, "add held": Mode.HELD,
+}  # fmt: skip
+GROUPS = {"add": "add", "add held": "add", "multiply": "multiply"}
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What stands in a cell: who wrote it, and what was added since, in blocks of one group each."""
+
+    by: Who = (0, 0, 0)
+    added: Blocks = ()
+
+    def changed(self, who: Who, group: str) -> Value:
+        """Return it as it is when somebody has written, or with a group, added."""
+        if not group:
+            return Value(who)
+        on_top = bool(self.added) and self.added[-1][0] == group
+        many = Counter(dict(self.added[-1][1])) if on_top else Counter[Who]()
+        many[who] += 1
+        below = self.added[:-1] if on_top else self.added
+        return replace(self, added=(*below, (group, frozenset(many.items()))))
+
+    def less(self, who: Who) -> Value:
+        """Return it as it is when somebody has taken away again what that one has added, once."""
+        blocks = ((group, frozenset((+(Counter(dict(many)) - Counter([who]))).items())) for group, many in self.added)
+        return replace(self, added=tuple(block for block in blocks if block[1]))
+
+    @property
+    def told(self) -> tuple[Who, Blocks]:
+        return self.by, self.added
+
+
+UNWRITTEN = Value()
+Undoing = Callable[[str], bool]
+
+
+def by_inverse(kind: str) -> bool:
+    """Whether an undo takes away what was added, in place of putting back what was there before."""
+    return kind in GROUPS
 
 
 @dataclass(slots=True)
@@ -51,7 +92,7 @@ class Task:
     call: Call | None = None
     ran: list[Effect] = field(default_factory=list)
     kept: list[Effect] = field(default_factory=list)
-    saw: list[tuple[int, frozenset[tuple[str, Value]]]] = field(default_factory=list)
+    saw: list[tuple[int, Picture]] = field(default_factory=list)
 
     @property
     def state(self) -> str:
@@ -65,8 +106,11 @@ class Task:
             return "waits"
         return "reading" if self.call.mode is Mode.READ else "acting"
 
-    def value(self, step: int) -> Value:
+    def who(self, step: int) -> Who:
         return self.number, self.txn.attempt, step
+
+    def group(self, step: int) -> str:
+        return GROUPS.get(self.program[step - 1][0], "")
 
     def catch_up(self) -> None:
         """Follow what the protocol has decided about it: an abort, and a retry that has taken its place."""
@@ -91,15 +135,17 @@ class Walk:
         protocol: Callable[[], Protocol],
         declaring: Iterable[int],
         leaving: Leaving,
+        inverse: Undoing,
     ) -> None:
         self.scopes = tuple(scopes)
         self.programs = programs
         self.declaring = tuple(declaring)
         self.leaving = leaving
+        self.inverse = inverse
         self.protocol = protocol()
         self.tasks = [Task(number, program) for number, program in enumerate(programs, start=1)]
         self.world = {cell: UNWRITTEN for name in self.scopes for cell in CELLS[name]}
-        self.left: set[Value] = set()
+        self.left: set[Who] = set()
         self.order: list[int] = []
 
     def move(self, number: int) -> None:
@@ -143,7 +189,7 @@ class Walk:
         if task.call is None:
             own = any(_overlap(effect.call, name) for effect in task.kept)
             mode = Mode.HELD if own and kind != "read" else MODES[kind]
-            task.call = self.protocol.request(task.txn, SCOPES[name], mode)
+            task.call = self.protocol.request(task.txn, SCOPES[name], mode, commutes=task.group(task.step))
         call = task.call
         with suppress(Refused):  # stale: it was aborted
             if self.protocol.admit(call) is not None:
@@ -152,7 +198,8 @@ class Walk:
                 task.kept.append(Effect(task.step, call))
                 task.call, task.step = None, task.step + 1
             elif call.mode is not Mode.READ:
-                task.ran.append(Effect(task.step, call, {cell: self.world[cell] for cell in CELLS[name]}))
+                replaced = () if self.inverse(kind) else CELLS[name]
+                task.ran.append(Effect(task.step, call, {cell: self.world[cell] for cell in replaced}))
 
     def _return(self, task: Task) -> None:
         name = task.program[task.step - 1][1]
@@ -160,15 +207,18 @@ class Walk:
         if call.mode is Mode.READ:
             seen = {cell: self.world[cell] for cell in CELLS[name]}
             for effect in task.kept:
-                seen |= {cell: task.value(effect.step) for cell in CELLS[_name(effect.call)] if cell in seen}
-            task.saw.append((task.step, frozenset(seen.items())))
+                self._write(task, effect, seen)
+            task.saw.append((task.step, _values(seen)))
         else:
-            self._write(task, task.step, name)
+            self._write(task, task.ran[-1], self.world)
         task.step += 1
         self.protocol.acted(call, happened=True)
 
-    def _write(self, task: Task, step: int, name: str) -> None:
-        self.world |= dict.fromkeys(CELLS[name], task.value(step))
+    @staticmethod
+    def _write(task: Task, effect: Effect, world: dict[str, Value]) -> None:
+        for cell in CELLS[_name(effect.call)]:
+            if cell in world:
+                world[cell] = world[cell].changed(task.who(effect.step), task.group(effect.step))
 
     def _seal(self, task: Task) -> None:
         self.protocol.seal(task.txn)
@@ -181,8 +231,8 @@ class Walk:
     def _release(self, task: Task) -> None:
         issued = range(len(task.kept))
         effect = task.kept.pop(self.leaving(issued, partial(self._held, task))[0])
-        self._write(task, effect.step, _name(effect.call))
-        self.left.add(task.value(effect.step))
+        self._write(task, effect, self.world)
+        self.left.add(task.who(effect.step))
         self.protocol.released(effect.call)
         if not task.kept:
             self.protocol.finish(task.txn)
@@ -195,7 +245,9 @@ class Walk:
 
     def _undo(self, task: Task) -> None:
         effect = task.ran.pop()
+        cells = () if effect.was else CELLS[_name(effect.call)]
         self.world |= effect.was
+        self.world |= {cell: self.world[cell].less(task.who(effect.step)) for cell in cells}
         self.protocol.undone(effect.call, clean=True)
         if not task.ran:
             self.protocol.finish_abort(task.txn)
@@ -210,7 +262,7 @@ class Walk:
             tuple(self._of(task, positions) for task in self.tasks),
             frozenset(self._who_was_first()),
             frozenset((name, _rank(positions, self._floor(name))) for name in self.scopes),
-            frozenset(self.world.items()),
+            _values(self.world),
             frozenset(self.left),
             tuple(self.order),
         )
@@ -227,12 +279,20 @@ class Walk:
             task.step,
             task.calling,
             frozenset(
-                (NAMES[h.scope.text], h.declared, h.claims, h.held, h.wants > 0, h.readings > 0)
+                (
+                    NAMES[h.scope.text],
+                    h.declared,
+                    "none" if h.commutes is None else h.commutes,
+                    h.claims,
+                    h.held,
+                    h.wants > 0,
+                    h.readings > 0,
+                )
                 for h in txn.holds.values()
             ),
             frozenset(self._reads(txn)) if txn.state in (State.OPEN, State.SEALED) else frozenset(),
             tuple(effect.step for effect in task.kept),
-            tuple((effect.step, frozenset(effect.was.items())) for effect in task.ran),
+            tuple((effect.step, _values(effect.was)) for effect in task.ran),
             tuple(task.saw),
         )
 
@@ -264,6 +324,10 @@ def _overlap(call: Call, name: str) -> bool:
     return call.scope.overlaps(SCOPES[name])
 
 
+def _values(cells: dict[str, Value]) -> Picture:
+    return frozenset((cell, value.told) for cell, value in cells.items())
+
+
 def _rank(positions: list[Position], position: Position) -> int:
     return sum(other <= position for other in positions)
 
@@ -275,13 +339,14 @@ def reach(
     protocol: Callable[[], Protocol] = Protocol,
     declaring: Iterable[int] = (),
     leaving: Leaving = leaving_order,
+    inverse: Undoing = by_inverse,
 ) -> set[Picture]:
     """Return the picture of every state that these programs reach, in any order of their steps."""
     seen: set[Picture] = set()
     branches: list[list[int]] = [[]]
     while branches:
         schedule = branches.pop()
-        walk = Walk(programs, scopes, protocol, declaring, leaving)
+        walk = Walk(programs, scopes, protocol, declaring, leaving, inverse)
         for number in schedule:
             walk.move(number)
         while (picture := walk.picture()) not in seen:

@@ -20,10 +20,10 @@ from tests.core.tla.reaching import Picture, Programs
 
 SPECIFICATION = Path(__file__).parents[3] / "docs" / "settlement.tla"
 INVARIANTS = (
-    "Serializable", "WorldIsSerial", "Gated", "NothingForgotten", "LeavesLast", "OneClaim", "UndoMeetsItsOwn",
-    "WaitsForOlder", "OnePosition",
+    "Serializable", "WorldIsSerial", "ReadsAreSettled", "Gated", "NothingForgotten", "LeavesLast", "OneClaim",
+    "UndoMeetsItsOwn", "WaitsForOlder", "GroupsNeverWait", "OnePosition",
 )  # fmt: skip
-STEPWISE = ("FloorsNeverFall", "SettlesAboveFloor", "RetryKeepsItsPlace")
+STEPWISE = ("FloorsNeverFall", "SettlesAboveFloor", "OthersStand", "GroupsNeverWound", "RetryKeepsItsPlace")
 
 _VIOLATED = re.compile(
     r"^Error: (?:Invariant|Action property) (\w+) is violated|^Error: (Deadlock) reached", re.MULTILINE

@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -21,7 +22,7 @@ if str(HERE) not in sys.path:
 
 from world import Desk, tools  # noqa: E402 - the path is the line above
 
-PATIENCE = 60
+PATIENCE = 300  # on a machine that is busy: nobody hangs
 
 
 class Crew:
@@ -35,32 +36,50 @@ class Crew:
         self.tools = tools(self.desk)
         self.running = {}
         self.killed = 0
+        self.over = home / "over"
+        self._told_before = {}
 
-    def start(self, number, seconds, *, seed=1, env=None):
-        """Start a worker that works for so many seconds, and return when it has joined the store."""
-        asked = (self.url, self.home / "desk.db", seed, number, seconds, self.lease)
-        command = [sys.executable, str(HERE / "agent.py"), *map(str, asked)]
-        out = (self.home / f"worker-{number}").open("a")
+    def start(self, number, *, seed=1, env=None):
+        """Start a worker that works until it is told that the work is over."""
+        asked = (self.url, self.home / "desk.db", seed, number, self.over, self.lease)
+        self.begin(number, "agent.py", *asked, env=env)
+
+    def begin(self, number, program, *asked, env=None):
+        """Begin a worker's process, which is to say `ready` when it has joined the store."""
+        self._told_before[number] = len(self.told(number))
         paths = os.pathsep.join([str(HERE.parents[2] / "core"), os.environ.get("PYTHONPATH", "")])
-        worker = subprocess.Popen(
-            command, stdout=out, stderr=subprocess.STDOUT, env={**os.environ, "PYTHONPATH": paths, **(env or {})}
-        )
-        out.close()
-        self.running[number] = worker
-        return worker
+        with (self.home / f"worker-{number}").open("a") as out:
+            self.running[number] = subprocess.Popen(
+                [sys.executable, str(HERE / program), *map(str, asked)],
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, "PYTHONPATH": paths, **(env or {})},
+            )
 
-    def kill_at_random(self, seconds, *, each, seed):
-        """For so many seconds, kill a worker about `each` seconds and start it anew."""
-        draw = random.Random(seed)
-        end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0:
-            number = draw.choice(sorted(self.running))
-            try:
-                self.running[number].wait(min(left, draw.expovariate(1 / each)))
-            except subprocess.TimeoutExpired:
-                if end - time.monotonic() > 1:
-                    self.kill(number)
-                    self.start(number, end - time.monotonic())
+    def kill_at_random(self, enough, *, each, seed):
+        """Kill a worker about `each` seconds and start it anew, until there was enough of it; then the work is over.
+
+        A worker that has yet to join the store is left alone: on a busy machine nobody would ever do anything.
+        """
+        draw, pause = random.Random(seed), threading.Event()
+        end = time.monotonic() + PATIENCE
+        while not enough():
+            assert time.monotonic() < end, self.told()
+            pause.wait(draw.expovariate(1 / each))
+            joined = [number for number in sorted(self.running) if self.has_joined(number)]
+            if joined:
+                number = draw.choice(joined)
+                self.kill(number)
+                self.start(number)
+        self.say_it_is_over()
+
+    def has_joined(self, number):
+        """Whether a worker's newest process has joined the store."""
+        return "ready" in self.told(number)[self._told_before[number] :]
+
+    def say_it_is_over(self):
+        """Tell the workers that the work is over, once each has done something."""
+        self.over.touch()
 
     def kill(self, number):
         self.running[number].send_signal(signal.SIGKILL)
@@ -101,6 +120,14 @@ class Crew:
             if worker.poll() is None:
                 worker.kill()
                 worker.wait(PATIENCE)
+
+
+def wait_until(happened):
+    """Return when something has happened in the processes, which nobody here is told of."""
+    end, pause = time.monotonic() + PATIENCE, threading.Event()
+    while not happened():
+        assert time.monotonic() < end
+        pause.wait(0.02)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -13,9 +13,9 @@ from collections import Counter
 from pathlib import Path
 
 from proxy import CUTS
+from tests.core.workers.conftest import wait_until
 
 HERE = Path(__file__).parent
-PATIENCE = 60
 DWELL = 0.1  # seconds at most for which a request is on its way: so that what strikes a worker strikes it at a call
 EACH = {"kill": 1.5, "stop": 1.0, "sleep": 2.5, "clock": 0.8, "cut": 2.0}
 """Seconds between two of a kind, on average."""
@@ -51,22 +51,19 @@ class Storm:
         self._clocks = {}
         self._asleep = {}  # number: when it wakes, and for how long its monotonic clock stood still
 
-    def start(self, number, seconds):
+    def start(self, number):
         env = {"SETTLEMARK_TEST_DWELL": str(DWELL)}
         if self.shim is not None:
             clocks = self._clocks.setdefault(number, self.crew.home / f"clocks-{number}")
             clocks.write_bytes(struct.pack("dd", self.draw.uniform(-5000, 5000), 0))
             env |= {"LD_PRELOAD": str(self.shim), "SETTLEMARK_TEST_CLOCKS": str(clocks)}
-        self.crew.start(number, seconds, env=env)
+        self.crew.start(number, env=env)
 
     def rage(self, workers, seconds):
         """Let so many workers, each with work done before, go through it, until it is over and all are awake."""
         for number in range(1, workers + 1):
-            self.start(number, seconds)
-        patience = time.monotonic() + PATIENCE
-        while not all("committed " in self.crew.told(number) for number in range(1, workers + 1)):
-            assert time.monotonic() < patience, self.crew.told()
-            time.sleep(0.05)
+            self.start(number)
+        wait_until(lambda: all("committed " in self.crew.told(number) for number in range(1, workers + 1)))
         end = time.monotonic() + seconds
         due = {kind: time.monotonic() + self.draw.expovariate(1 / each) for kind, each in EACH.items()}
         while (now := time.monotonic()) < end:
@@ -76,29 +73,30 @@ class Storm:
                 due[kind] = now + self.draw.expovariate(1 / EACH[kind])
                 number = self.draw.choice(sorted(self.crew.running))
                 if self.crew.running[number].poll() is None and end - now > 1:
-                    getattr(self, kind)(number, end)
+                    getattr(self, kind)(number)
             time.sleep(0.01)
         for number in list(self._asleep):
             self._wake(number)
+        self.crew.say_it_is_over()
 
-    def kill(self, number, end):
+    def kill(self, number):
         self._asleep.pop(number, None)
         self.crew.kill(number)
-        self.start(number, end - time.monotonic())
+        self.start(number)
         self.done["kills"] += 1
 
-    def stop(self, number, _end):
+    def stop(self, number):
         self._lay(number, self.draw.uniform(0.2, 5.0), sleeps=False)
 
-    def sleep(self, number, _end):
+    def sleep(self, number):
         self._lay(number, self.draw.uniform(0.5, 3.0), sleeps=self.shim is not None)
 
-    def clock(self, number, _end):
+    def clock(self, number):
         if self.shim is not None:
             self._set(number, wall=self.draw.choice([-3600, -60, -2, 2, 60, 3600, 86_400]))
             self.done["clock steps"] += 1
 
-    def cut(self, _number, _end):
+    def cut(self, _number):
         if self.proxy is not None:
             self.proxy.cut(self.draw.choice(CUTS), self.draw.uniform(0.05, 2.5), self.draw)
             self.done["cuts"] += 1

@@ -100,9 +100,9 @@ def aborts(settlement, book, mail):
 
 JOBS = {
     "a job that commits": (commits, {}, 12),
-    "a job that is undone": (aborts, {}, 13),
+    "a job that is undone": (aborts, {}, 12),
     "a job whose calls are tried again": (commits, {"book": ["before", "after"], "mail": ["before", "after"]}, 22),
-    "a job whose undo is tried again": (aborts, {"unbook": ["before", "before"]}, 17),
+    "a job whose undo is tried again": (aborts, {"unbook": ["before", "before"]}, 16),
     "a job whose failures are asked about": (asks, {"book": ["before"], "mail": ["before"]}, 18),
     "a job that looks anew before it settles": (looks, {}, 13),
 }
@@ -244,6 +244,12 @@ ACTS = {
     "perform.perform": "calls and releases: `_still_ours` before the first try, `ours` before each behind a wait",
     "retries.undo": "`ours` before each try",
     "perform.probe": "asks a counterparty: nothing acts, and `ours` comes before what it tells is believed",
+    "service.judge": "a policy's function reads a call: before the intent, or before a release that is checked again",
+    "telling._tell": "a channel tells people of what is on record: nothing of the agent's acts",
+    "mends._ask": "a plan is proposed: it acts on nothing, and what it proposes is a call of its own",
+    "primer.act_of": "tells of what is on record: an act of a primer is no request",
+    "listening.following": "the caller's own function, as a run that is steered: what it calls is checked for itself",
+    "claims._claiming": "an extractor reads what is about to be said: it acts on nothing",
     "calls._call": "a read of a transaction that is replayed",
     "admission.checked": "`check=` looks at arguments: before the intent, so nothing acts",
     "runs.run": "the caller's own function: what it calls is checked for itself",
@@ -255,8 +261,11 @@ ACTS = {
     "freshness.look": "reads",
     "freshness.verify": "reads; `_still_ours` behind it, before a release",
     "gates._needs_a_yes": "asks whether somebody is to be asked",
+    "counting.refuse_unfit": "asks a check about arguments in an answer: nothing acts, and nothing is recorded",
+    "service.foretell": "asks a policy what it is going to say: nothing acts, and nothing is recorded",
     "asking.ask": "somebody is asked: what is done upon the answer is checked for itself",
     "asking.collect_late_answer": "a framework hands over an answer that came too late: nothing acts upon it",
+    "promises._holding": "an extractor reads what is about to be said: it acts on nothing, and the call is not begun",
     "commit._examine": "hooks: what is decided upon them is a step, and refused when fenced",
 }
 """Every function that has a function of the user's called."""

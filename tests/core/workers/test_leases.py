@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -27,7 +26,7 @@ from settlemark import Settlement, SettlemarkError
 
 desk = Desk(sys.argv[2])
 known = tools(desk)
-settlement = Settlement(sys.argv[1], lease=1.0, keep_open=0.0)
+settlement = Settlement(sys.argv[1], lease=float(sys.argv[3]), keep_open=0.0)
 try:
     with settlement.transaction("held") as tx:
         tx.call(known["add"], cell="x", amount=1)
@@ -47,12 +46,17 @@ settlement.close()
 
 
 @pytest.fixture
-def holder(shared_url, make_crew, tmp_path):
+def lease():
+    return 1.0
+
+
+@pytest.fixture
+def holder(shared_url, make_crew, tmp_path, lease):
     """A worker process that holds a claim on cell x, and waits to be told to go on."""
-    crew = make_crew(shared_url, lease=1.0)
+    crew = make_crew(shared_url, lease=lease)
     paths = os.pathsep.join([str(HERE.parents[2] / "core"), os.environ.get("PYTHONPATH", "")])
     worker = subprocess.Popen(
-        [sys.executable, "-c", HOLDER.format(here=str(HERE)), shared_url, str(tmp_path / "desk.db")],
+        [sys.executable, "-c", HOLDER.format(here=str(HERE)), shared_url, str(tmp_path / "desk.db"), str(lease)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": paths},
     )  # fmt: skip
     assert worker.stdout.readline() == "holding\n"
@@ -84,16 +88,15 @@ def test_a_worker_that_hangs_loses_its_holds_after_its_lease_and_one_that_comes_
         assert settlement.residue() == []
 
 
+@pytest.mark.parametrize("lease", [20 * PATIENCE])
 def test_a_worker_that_was_killed_on_this_host_is_seen_to_be_gone_before_its_lease_ends(holder):
     crew, worker = holder
     worker.kill()
     worker.wait(PATIENCE)
-    began = time.monotonic()
     with closing(Settlement(crew.url, lease=PATIENCE, keep_open=0.0, wait=PATIENCE)) as settlement:
         add(settlement, crew, "does not wait for the lease")
         assert crew.desk.cells() == {"x": 100}
         assert settlement.residue() == []
-    assert time.monotonic() - began < PATIENCE
 
 
 def test_a_name_that_another_worker_runs_is_waited_for_and_then_replayed(shared_url, make_crew):

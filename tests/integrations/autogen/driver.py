@@ -11,7 +11,7 @@ from typing import Any, get_type_hints
 from autogen_agentchat.messages import ToolCallExecutionEvent
 from autogen_core.tools import StaticStreamWorkbench
 from tests.integrations.autogen.world import Scripted, agent, told, turn
-from tests.integrations.contract.driver import Answers, Rewrite, Saying, Tool, Turns
+from tests.integrations.contract.driver import Answers, Heed, Rewrite, Saying, ScriptedCall, Tool, Turns
 
 from settlemark import Settlement
 
@@ -47,6 +47,9 @@ class Driver:
     folder: Path | None = None
     cannot_resume: str | None = None
     rewrite: Rewrite | None = None
+    primer = False
+    agent: str | None = None
+    heed: Heed | None = None
 
     def run(
         self,
@@ -72,13 +75,10 @@ class Driver:
         final: str = "done",
     ) -> Answers:
         """Play it; who is cancelled waits until what the framework leaves behind is over."""
-        script = [
-            turn(*((call.tool, call.arguments) for call in calls), ids=[call.id for call in calls], said=Saying.text)
-            for calls in turns
-        ]
+        model = Scripted(*map(_answer, turns), final=final, heed=None if self.heed is None else self._heeded(turns))
         played = agent(
-            Scripted(*script, final=final), [_readable(tool) for tool in tools], settlement, run=run, effects=effects,
-            max_tool_iterations=len(turns) + 1,
+            model, [_readable(tool) for tool in tools], settlement, run=run, effects=effects,
+            max_tool_iterations=len(turns) + 1, primer=self.primer, called=self.agent,
         )  # fmt: skip
         if self.rewrite is not None:
             played._workbench = [Rewriting(found, self.rewrite) for found in played._workbench]
@@ -95,6 +95,15 @@ class Driver:
             await _others_are_over(before)
             raise
         return [(call_id, text) for call_id, _, text in told(await played.model_context.get_messages())]
+
+    def _heeded(self, turns: Turns) -> Heed:
+        heed = self.heed
+        assert heed is not None
+        return lambda text, _, said: [_answer(calls) for calls in heed(text, turns, said)]
+
+
+def _answer(calls: Sequence[ScriptedCall]) -> Any:
+    return turn(*((call.tool, call.arguments) for call in calls), ids=[call.id for call in calls], said=Saying.text)
 
 
 def _readable(tool: Tool) -> Tool:

@@ -130,8 +130,8 @@ async def test_what_needs_no_yes_asks_nobody(world, settlement):
 async def test_with_nobody_to_ask_nothing_runs_and_it_says_what_to_give(world, settlement):
     result = await played(world, settlement).run(task="go")
 
-    assert world.log == ["book Ada", "cancel Ada"]
-    assert "there is nobody to ask" in answers(result)[1][1]
+    assert world.log == []
+    assert all("there is nobody to ask" in text for _, text in answers(result))
     assert "approver=" in answers(result)[1][1]
 
 

@@ -300,7 +300,7 @@ async def test_a_configuration_has_all_but_the_settlement_which_each_process_has
     replay = ReplayChatCompletionClient(["done"], model_info=INFO)
     how = {"run": "trip-42", "agent": "clerk", "effects": {"search": "read"}}
     workbench = SettledWorkbench(inner, settlement, run="trip-42", agent="clerk", may_touch="room:/Ada")
-    client = SettledChatCompletionClient(replay, settlement, **how)
+    client = SettledChatCompletionClient(replay, settlement, primer=True, **how)
 
     workbench_again = Workbench.load_component(workbench.dump_component())
     client_again = ChatCompletionClient.load_component(client.dump_component())
@@ -309,6 +309,7 @@ async def test_a_configuration_has_all_but_the_settlement_which_each_process_has
     assert type(client_again) is SettledChatCompletionClient
     assert workbench_again.dump_component() == workbench.dump_component()
     assert client_again.dump_component() == client.dump_component()
+    assert client.dump_component().config["primer"] is True
     assert (workbench_again.run, workbench_again.settlement.url) == ("trip-42", "memory:")
     assert workbench_again.settlement is client_again.settlement is not settlement
     workbench_again.settlement.close()

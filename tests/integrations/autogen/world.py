@@ -62,16 +62,20 @@ def turn(*named, ids=None, said=None, args=None):
 class Scripted(ChatCompletionClient):
     """Answers the n-th request of a conversation with `turns[n]`, then says `final`; remembers what it was asked."""
 
-    def __init__(self, *turns, final="done"):
+    def __init__(self, *turns, final="done", heed=None):
         self.turns = turns
+        self.heed = heed
         self.final = final
         self.requests = []
 
     async def create(self, messages, **options):
         self.requests.append((list(messages), options))
         said = sum(isinstance(message, AssistantMessage) for message in messages)
-        if said < len(self.turns) and options.get("tool_choice") != "none":
-            return self.turns[said]
+        turns = self.turns
+        if self.heed is not None:
+            turns = self.heed("\n".join(str(message.content) for message in messages), turns, said)
+        if said < len(turns) and options.get("tool_choice") != "none":
+            return turns[said]
         return CreateResult(
             finish_reason="stop",
             content=self.final,
@@ -129,13 +133,16 @@ def answers(result):
     ]
 
 
-def agent(model, tools, settlement=None, *, name="agent", run="trip-42", effects=None, **options):
+def agent(
+    model, tools, settlement=None, *, name="agent", run="trip-42", effects=None, primer=False, called=None, **options
+):
     """An agent that settles what it does with both of ours, or the stock one."""
     options.setdefault("max_tool_iterations", 10)
     if settlement is None:
         return AssistantAgent(name, model, tools=tools, **options)
-    workbench = SettledWorkbench(tools, settlement, run=run, effects=effects)
-    return AssistantAgent(name, SettledChatCompletionClient(model, settlement), workbench=workbench, **options)
+    workbench = SettledWorkbench(tools, settlement, run=run, effects=effects, agent=called)
+    client = SettledChatCompletionClient(model, settlement, primer=primer, agent=called)
+    return AssistantAgent(name, client, workbench=workbench, **options)
 
 
 def trip(world, *, broken=()):

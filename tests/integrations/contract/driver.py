@@ -36,6 +36,9 @@ Tool = Callable[..., Any]
 Rewrite = Callable[[str, dict[str, Any]], dict[str, Any]]
 """Returns the arguments that a tool is to get, for its name and what the model gave it."""
 
+Heed = Callable[[str, Any, int], Any]
+"""Returns the turns that a model says, for the text of its request and those that it would say."""
+
 Answers = list[tuple[str, str]]
 """What the model has been told: (call id, or tool name where the framework knows no ids, and the text)."""
 
@@ -74,6 +77,12 @@ class Driver(Protocol):
         folder: where the framework may keep what a new process needs to go on with a job; the suite sets it where
             processes die, else it is None and the framework's memory will do.
         cannot_resume: why this framework, as it is installed here, cannot go on in a new process; None if it can.
+        agent: a name for the agent; None where the framework, or its shim, need not be given one.
+        primer: whether the shim is asked to tell the model when a job is taken up again.
+        heed: what the model makes of what it is told: called at each request with all the text of that, the turns that
+            it would say, and how many it has said, it returns those that it says; None: it says them all.
+        hears: whether a job is run so that it hears what is said to it, where its framework's own way of running one
+            does not.
         rewrite: gives a call other arguments before it comes to our shim, by what the framework has for that (a hook,
             a middleware), also with stock: `rewrite(tool, arguments)` returns them; None leaves calls alone.
     """
@@ -82,6 +91,10 @@ class Driver(Protocol):
     folder: Path | None
     cannot_resume: str | None
     rewrite: Rewrite | None
+    primer: bool
+    agent: str | None
+    heed: Heed | None
+    hears: bool
 
     def run(
         self,
@@ -146,4 +159,4 @@ def answer_of(settlement: Settlement, shown: Mapping[str, Any]) -> Any:
     return person.answer(shown["tool"], shown["arguments"])
 
 
-__all__ = ["FRAMEWORKS", "Answers", "Driver", "Person", "Rewrite", "ScriptedCall", "Tool", "Turns", "answer_of"]
+__all__ = ["FRAMEWORKS", "Answers", "Driver", "Heed", "Person", "Rewrite", "ScriptedCall", "Tool", "Turns", "answer_of"]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import threading
 
 import pytest
 from tests.integrations.contract.driver import Person
 from tests.integrations.contract.world import PATIENCE, World, desk, play, together, turns, unaccounted, unfinished
+from tests.rooms.ledger import Which
 
-from settlemark import Settlement
-from settlemark.hosting import approve, edit, reject
+from settlemark import Approval, Settlement, effect
+from settlemark.hosting import approve, edit, host_of, reject
 
 SCRIPT = turns([("book", "Ada"), ("pay", "hotel"), ("mail", "ada")])
 
@@ -99,6 +101,48 @@ def test_while_a_person_thinks_who_needs_nothing_of_what_waits_does_not_wait(dri
         together(lambda: play(driver, [*desk(world), free], script, settlement, face=face), other)
         assert unfinished(settlement) == []
     assert world.log[-1] == "pay hotel"
+
+
+def by_ada(world):
+    """The desk, where a bill is paid with a yes of ada alone."""
+    *rest, _ = desk(world)
+
+    def pay(what: str) -> str:
+        """Pay a bill."""
+        world.act(f"pay {what}")
+        return f"pay {what}: number {len(world.log)}"
+
+    return [*rest, effect("irreversible", scope="bill:/{what}", approve=Approval(by="ada"))(pay)]
+
+
+@pytest.mark.parametrize("answer", [approve(by="ada"), edit({"what": "hotel"}, by="ada")], ids=["approve", "edit"])
+def test_who_has_to_answer_says_who_he_is(driver, face, world, answer):
+    with Settlement("memory:", wait=20, approver=Person({"pay": answer})) as settlement:
+        play(driver, by_ada(world), SCRIPT, settlement, face=face)
+        votes = [
+            [(vote["by"], vote["decision"]) for vote in json.loads(entry.body)["answers"]]
+            for entry in host_of(settlement).ledger.read(lambda book: book.entries.find(Which("approval")))
+        ]
+    assert (world.log, votes) == (["book Ada", "pay hotel", "mail ada"], [[("ada", "approve")]])
+
+
+def test_somebody_else_lets_nothing_happen(driver, face, world):
+    class Others(Person):
+        """Eve says yes, and whoever is asked then says no."""
+
+        def answer(self, tool, arguments):
+            super().answer(tool, arguments)
+            return approve(by="eve") if len(self.asked) == 1 else reject("too dear")
+
+    with Settlement("memory:", wait=20, approver=Others({"pay": None})) as settlement:
+        play(driver, by_ada(world), SCRIPT, settlement, face=face)
+        assert (unaccounted(world, settlement), unfinished(settlement)) == ([], [])
+        refused = [
+            each["by"]
+            for entry in host_of(settlement).ledger.read(lambda book: book.entries.find(Which("approval")))
+            for each in json.loads(entry.body)["refused"]
+        ]
+    assert ("pay hotel" in world.log, set(refused)) == (False, {"eve"})
 
 
 def test_with_stock_nobody_is_asked(driver, world, face):

@@ -17,9 +17,8 @@ from tests.rooms.ledger import _limits
 from settlemark import Settlement, effect
 from settlemark.hosting import host_of
 
-WAIT = 120
-GENEROUS = 40
-"""Seconds for what has half a second: whoever waits for the store as if he had not been cancelled takes `WAIT`."""
+FOREVER = 86_400
+"""Seconds that a call may wait for the store: a run that waits as if nobody had cancelled it never ends."""
 IN_THREADS = {"crewai"}
 """Who runs calls in threads, where no cancellation comes: there the end of a run waits for a store that hangs as long
 as the settlement does."""
@@ -76,24 +75,21 @@ def an_impatient_store(monkeypatch):
 
 @pytest.mark.parametrize("how", ["it is at it", "it fails"])
 def test_a_run_that_is_cancelled_while_the_store_does_not_answer_ends_at_once(driver, world, tmp_path, how):
-    store, begun, let_go, took = Locked(tmp_path), threading.Event(), threading.Event(), []
-    wait = 2 if driver.name in IN_THREADS else WAIT
+    store, begun, let_go = Locked(tmp_path), threading.Event(), threading.Event()
+    wait = 2 if driver.name in IN_THREADS else FOREVER
 
     async def cancel(settlement):
         tools = desk(world, store, begun, let_go, how)
         task = asyncio.create_task(driver.arun(tools, SCRIPT, settlement=settlement))
         assert await asyncio.to_thread(begun.wait, PATIENCE)
-        began = time.monotonic()
         task.cancel()
         asyncio.get_running_loop().call_later(0.1, let_go.set)
         with suppress(asyncio.CancelledError):
             await task
-        took.append(time.monotonic() - began)
 
     with Settlement(store.url, wait=wait, lease=600) as settlement:
         together(lambda: asyncio.run(cancel(settlement)))
         store.unlock()
-        assert took[0] < GENEROUS
         deadline = time.monotonic() + PATIENCE
         while settlement.recover(keep_open=0) is not None and host_of(settlement).protocol.live:
             assert time.monotonic() < deadline, settlement.show()

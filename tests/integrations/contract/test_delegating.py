@@ -5,7 +5,11 @@ from __future__ import annotations
 import logging
 
 import pytest
+from tests.integrations.contract.driver import Person
 from tests.integrations.contract.world import desk, play, turns, unaccounted, unfinished
+
+from settlemark import Settlement
+from settlemark.hosting import reject
 
 INNER = ([("book", "Ada")], [("look", "Ada"), ("mail", "ada")], [("book", "Bee"), ("mail", "bee")])
 """What the innermost agent does, turn by turn."""
@@ -21,6 +25,7 @@ def _undeclared(caplog):
 def delegating(driver, world, settlement, said, *, deep, sort, broken=(), told=None):
     """Return a tool that runs an agent, which does what is said, or has it done by another one."""
     told = [] if told is None else told
+    runs = driver()  # what it remembers of its jobs is there when the tool is called again
 
     def inner():
         if deep == 1:
@@ -30,12 +35,12 @@ def delegating(driver, world, settlement, said, *, deep, sort, broken=(), told=N
 
     def task(what: str) -> str:
         """Have it done."""
-        told.extend(driver().run(*inner(), settlement=settlement, run=f"inner-{deep}"))
+        told.extend(runs.run(*inner(), settlement=settlement, run=f"inner-{deep}"))
         return f"task {what}: done"
 
     async def task_soon(what: str) -> str:
         """Have it done."""
-        told.extend(await driver().arun(*inner(), settlement=settlement, run=f"inner-{deep}"))
+        told.extend(await runs.arun(*inner(), settlement=settlement, run=f"inner-{deep}"))
         return f"task {what}: done"
 
     if sort == "sync":
@@ -112,6 +117,44 @@ def test_what_a_turn_that_failed_inside_a_call_had_done_can_be_done_by_a_later_o
     assert settled.error is None
     assert world.log == ["book Ada", "cancel Ada", "book Ada", "mail ada"]
     assert (unfinished(settlement), settlement.residue()) == ([], [])
+
+
+ASKING = ([("book", "Ada"), ("pay", "ada")], [("look", "Ada"), ("mail", "ada")], [("book", "Bee"), ("pay", "bee")])
+"""What the innermost agent does where a person is asked before it pays."""
+
+
+class Choosy(Person):
+    """Says no to the bills that are too dear for him."""
+
+    def __init__(self, dear):
+        super().__init__({})
+        self._dear = dear
+
+    def answer(self, tool, arguments):
+        self.asked.append((tool, dict(arguments)))
+        return reject("too dear") if arguments["what"] in self._dear else True
+
+
+@pytest.mark.parametrize("dear", [(), ("ada",), ("bee",), ("ada", "bee")], ids=lambda dear: "-".join(dear) or "nothing")
+@pytest.mark.parametrize("deep", DEEP)
+def test_a_person_who_is_asked_inside_a_call_decides_on_the_turn_that_asks_and_on_no_other(driver, world, deep, dear):
+    if driver.name == "langgraph":
+        pytest.skip("a graph that a tool runs hands its questions to the graph around it: test_subagents has them")
+    person = Choosy(dear)
+    with Settlement("memory:", wait=20, approver=person) as settlement:
+        tools = outer(driver, world, settlement, ASKING, deep=deep, sort="sync")
+        settled = play(driver, tools, turns([("task", "it"), ("book", "Cee")]), settlement)
+        assert (unaccounted(world, settlement), unfinished(settlement), settlement.residue()) == ([], [], [])
+
+    asked = {"look Ada", "mail ada", "book Cee"} | {
+        f"{tool} {what}" for turn in (ASKING[0], ASKING[2]) for tool, what in turn if what.lower() not in dear
+    }
+    assert settled.error is None
+    assert (world.standing(), person.asked) == (
+        dict.fromkeys(asked, 1),
+        [("pay", {"what": "ada"}), ("pay", {"what": "bee"})],
+    )
+    assert not {f"pay {what}" for what in dear}.intersection(world.log)
 
 
 def face_of(sort):

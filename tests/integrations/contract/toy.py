@@ -15,26 +15,34 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tests.integrations.contract.driver import Answers, Rewrite, ScriptedCall, Tool, Turns
+from tests.integrations.contract.driver import Answers, Heed, Rewrite, Saying, ScriptedCall, Tool, Turns
 
 from settlemark import Settlement
-from settlemark.agents import AgentRun, AgentTurn, Call, Declarations, run_async, words
+from settlemark.agents import AgentRun, AgentTurn, Call, Declarations, Said, refuse_bad_primer, run_async, words
 
 
 class Toy:
     """A framework: an agent is its tools, and a model, which here is a script; a hook may change what is called."""
 
-    def __init__(self, tools: Sequence[Tool], *, hook: Rewrite | None = None) -> None:
+    def __init__(self, tools: Sequence[Tool], *, hook: Rewrite | None = None, heed: Heed | None = None) -> None:
         self.tools = {tool.__name__: tool for tool in tools}
         self._hook = hook
+        self._heed = heed
 
     async def run(self, script: Turns) -> Answers:
         """Have the model say its turns, and return what it was told of their calls."""
         told: Answers = []
-        for calls in script:
+        prompt, said = await self.prompt(), 0
+        while said < len(turns := script if self._heed is None else self._heed(prompt, script, said)):
+            calls = turns[said]
             answers = await asyncio.gather(*self.begin_turn(calls))
             told.extend(zip((call.id for call in calls), answers, strict=True))
+            said += 1
         return told
+
+    async def prompt(self) -> str:
+        """Return what the model is told before all else."""
+        return "Do it."
 
     def begin_turn(self, calls: Sequence[ScriptedCall]) -> Sequence[Any]:
         """Return what runs each call, to be awaited."""
@@ -80,10 +88,15 @@ class SettledToy(Toy):
         effects: Mapping[str, Any],
         *,
         hook: Rewrite | None = None,
+        heed: Heed | None = None,
+        primer: bool = False,
+        agent: str | None = None,
     ) -> None:
-        super().__init__(tools, hook=hook)
+        super().__init__(tools, hook=hook, heed=heed)
+        refuse_bad_primer(primer)
+        self._primer = primer
         self._job = AgentRun(settlement, run)
-        self._work = self._job.work()
+        self._work, self._turns = self._job.work(agent=agent), 0
         self._declarations = Declarations(settlement, effects)
         for name, tool in self.tools.items():
             self._declarations.learn(name, tool, arguments=[*inspect.signature(tool).parameters])
@@ -98,17 +111,24 @@ class SettledToy(Toy):
         await run_async(self._job.end())
         return told
 
+    async def prompt(self) -> str:
+        """Put the primer of a job that is taken up again behind it."""
+        primer = await run_async(self._job.primers.text(self._work.name, 0)) if self._primer else None
+        return "\n".join(filter(None, [await super().prompt(), primer]))
+
     def begin_turn(self, calls: Sequence[ScriptedCall]) -> Sequence[Any]:
         """Open the turn before the first of its calls runs."""
-        turn = self._work.turn([self._call(call) for call in calls])
+        self._turns += 1
+        said = Said(Saying.text, f"answer-{self._turns}", "script", tuple(self.tools))
+        turn = self._work.turn([self._call(call) for call in calls], because=said)
         return [self._settled(turn, place, call) for place, call in enumerate(calls)]
 
     def _call(self, call: ScriptedCall) -> Call:
-        return Call(call.tool, call.arguments, self._declarations.of(call.tool), call.id)
+        refused = self.turned_down(call)
+        return Call(call.tool, call.arguments, self._declarations.of(call.tool), call.id, refused=refused)
 
     async def _settled(self, turn: AgentTurn, place: int, call: ScriptedCall) -> str:
         if why := self.turned_down(call):
-            turn.absent(place)
             return why
         try:
             hooked = self.hooked(call)
@@ -135,6 +155,9 @@ class Driver:
     folder: Path | None = None
     cannot_resume: str | None = None
     rewrite: Rewrite | None = None
+    primer = False
+    agent: str | None = "clerk"
+    heed: Heed | None = None
 
     def run(
         self,
@@ -160,6 +183,7 @@ class Driver:
         final: str = "done",
     ) -> Answers:
         """Play it."""
-        hook = self.rewrite
-        agent = Toy(tools, hook=hook) if settlement is None else SettledToy(tools, settlement, run, effects, hook=hook)
-        return await agent.run(turns)
+        how: Any = {"hook": self.rewrite, "heed": self.heed}
+        if settlement is None:
+            return await Toy(tools, **how).run(turns)
+        return await SettledToy(tools, settlement, run, effects, primer=self.primer, agent=self.agent, **how).run(turns)

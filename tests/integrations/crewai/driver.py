@@ -11,7 +11,7 @@ from typing import Any
 from crewai import Agent, Crew, Task
 from crewai.hooks import register_before_tool_call_hook, unregister_before_tool_call_hook
 from crewai.tools import tool
-from tests.integrations.contract.driver import Answers, Rewrite, Tool, Turns
+from tests.integrations.contract.driver import Answers, Heed, Rewrite, Tool, Turns
 from tests.integrations.crewai.offline import hush
 from tests.integrations.crewai.scripted import Scripted
 
@@ -25,6 +25,9 @@ class Driver:
     name = "crewai"
     cannot_resume: str | None = None
     rewrite: Rewrite | None = None
+    primer = False
+    agent: str | None = "clerk"
+    heed: Heed | None = None
 
     def __init__(self) -> None:
         self.folder: Path | None = None
@@ -39,7 +42,7 @@ class Driver:
         effects: Mapping[str, Any] = {},
         final: str = "done",
     ) -> Answers:
-        crew = _crew(tools, turns, settlement, run, effects, final)
+        crew = self._crew(tools, turns, settlement, run, effects, final)
         with rewriting(self.rewrite):
             return _told(crew.kickoff())
 
@@ -53,9 +56,33 @@ class Driver:
         effects: Mapping[str, Any] = {},
         final: str = "done",
     ) -> Answers:
-        crew = _crew(tools, turns, settlement, run, effects, final)
+        crew = self._crew(tools, turns, settlement, run, effects, final)
         with rewriting(self.rewrite):
             return _told(await crew.akickoff())
+
+    def _crew(
+        self,
+        tools: Sequence[Tool],
+        turns: Turns,
+        settlement: Settlement | None,
+        run: str,
+        effects: Mapping[str, Any],
+        final: str,
+    ) -> Crew:
+        hush()
+        llm = Scripted(*turns, final=final, heed=self.heed)
+        agent = Agent(
+            role=self.agent or "clerk",
+            goal="Do it.",
+            backstory="Diligent.",
+            llm=llm,
+            tools=[tool(found) for found in tools],
+        )
+        task = Task(description="Do it.", expected_output="It is done.", agent=agent)
+        crew = Crew(agents=[agent], tasks=[task])
+        if settlement is None:
+            return crew
+        return settled_crew(crew, settlement, run=run, effects=effects, primer=self.primer)
 
 
 @contextmanager
@@ -73,17 +100,6 @@ def rewriting(rewrite: Rewrite | None) -> Iterator[None]:
         yield
     finally:
         unregister_before_tool_call_hook(hook)
-
-
-def _crew(
-    tools: Sequence[Tool], turns: Turns, settlement: Settlement | None, run: str, effects: Mapping[str, Any], final: str
-) -> Crew:
-    hush()
-    llm = Scripted(*turns, final=final)
-    agent = Agent(role="clerk", goal="Do it.", backstory="Diligent.", llm=llm, tools=[tool(found) for found in tools])
-    task = Task(description="Do it.", expected_output="It is done.", agent=agent)
-    crew = Crew(agents=[agent], tasks=[task])
-    return crew if settlement is None else settled_crew(crew, settlement, run=run, effects=effects)
 
 
 def _told(output: Any) -> Answers:

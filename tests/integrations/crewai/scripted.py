@@ -34,6 +34,7 @@ class Scripted(BaseLLM):
     _turns: list[Any] = PrivateAttr(default_factory=list)
     _final: str = PrivateAttr(default="done")
     _before: Callable[[int], object] | None = PrivateAttr(default=None)
+    _heed: Callable[[str, Any, int], Any] | None = PrivateAttr(default=None)
     seen: list[Any] = Field(default_factory=list)
 
     def __init__(
@@ -42,9 +43,10 @@ class Scripted(BaseLLM):
         final: str = "done",
         native: bool = True,
         before: Callable[[int], object] | None = None,
+        heed: Callable[[str, Any, int], Any] | None = None,
     ) -> None:
         super().__init__(model="scripted", provider="scripted", native=native, seen=[])
-        self._turns, self._final, self._before = list(turns), final, before
+        self._turns, self._final, self._before, self._heed = list(turns), final, before, heed
 
     def supports_function_calling(self) -> bool:
         return self.native
@@ -60,9 +62,12 @@ class Scripted(BaseLLM):
         number = turns_in(messages)
         if self._before is not None:
             self._before(number)
-        if number >= len(self._turns):
+        turns = self._turns
+        if self._heed is not None:
+            turns = self._heed("\n".join(str(message.get("content")) for message in messages), turns, number)
+        if number >= len(turns):
             return self._final if self.native else f"Thought: I now know the final answer\nFinal Answer: {self._final}"
-        calls = self._turns[number]
+        calls = turns[number]
         return [_function_call(call) for call in calls] if self.native else _written(calls)
 
     async def acall(self, messages: Any, *given: Any, **named: Any) -> Any:

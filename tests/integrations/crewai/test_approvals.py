@@ -101,9 +101,8 @@ def test_at_the_console_nobody_is_asked_for_ever(world, monkeypatch):
     assert world.log == ["book Ada", "cancel Ada"]
 
 
-def test_where_nobody_can_be_asked_the_model_is_told_so_and_nothing_of_the_turn_stays(world):
+def test_where_nobody_can_be_asked_the_model_is_told_so_and_nothing_of_the_turn_acts(world):
     texts = play(world, None)
 
     assert "nobody to ask" in texts[-1]
-    assert [entry for entry in world.log if entry.startswith("pay")] == []
-    assert world.log in ([], ["book Ada", "cancel Ada"])
+    assert world.log == []

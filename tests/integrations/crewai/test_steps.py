@@ -11,12 +11,13 @@ pytest.importorskip("crewai")
 
 from crewai import Crew
 from crewai.agent.planning_config import PlanningConfig
+from crewai.agents.step_executor import StepExecutor
 from crewai.tools import tool
 from tests.integrations.crewai.scripted import Scripted, turns_in
 from tests.integrations.crewai.world import agent_of, call, task_of, tools_of, trip
-from tests.rooms.crewai import _steps
+from tests.rooms.crewai import NATIVE, STEPS, WRITTEN
 
-from settlemark import UsageError, effect
+from settlemark import State, UsageError, effect
 from settlemark_crewai import settled, settled_crew
 
 
@@ -156,11 +157,22 @@ def test_so_it_is_for_an_agent_without_a_settled_crew(world, settlement):
     assert world.log == ["book Ada", "book Bee", "cancel Bee", "cancel Ada", "book Cee", "mail cee"]
 
 
-def test_where_a_release_lacks_what_a_plan_settles_by_it_is_refused_and_nothing_runs(world, settlement, monkeypatch):
-    monkeypatch.setattr(_steps, "MISSING_NAMES", ["_execute_native_tool_calls"])
+@pytest.fixture
+def without_steps(monkeypatch):
+    monkeypatch.setitem(vars(STEPS), "absent", ["crewai.agents.step_executor.StepExecutor._execute_native_tool_calls"])
+    for name in (NATIVE, WRITTEN):
+        stock = getattr(StepExecutor, name)
+        monkeypatch.setattr(StepExecutor, name, getattr(stock, "__wrapped__", stock))
+
+
+GONE = r"no crewai\.agents\.step_executor\.StepExecutor\._execute_native_tool_calls.*nothing was run"
+
+
+@pytest.mark.usefixtures("without_steps")
+def test_where_a_release_lacks_what_a_plan_settles_by_it_is_refused_and_nothing_runs(world, settlement):
     tools = tools_of(trip(world))
 
-    with pytest.raises(UsageError, match=r"no StepExecutor\._execute_native_tool_calls.*nothing was run"):
+    with pytest.raises(UsageError, match=GONE):
         settled_crew(planned(Planning([FIRST]), tools), settlement, run="r").kickoff()
     assert world.log == []
 
@@ -168,6 +180,46 @@ def test_where_a_release_lacks_what_a_plan_settles_by_it_is_refused_and_nothing_
     agent = agent_of(llm, tools)
     settled_crew(Crew(agents=[agent], tasks=[task_of(agent)]), settlement, run="s").kickoff()  # it plans nothing
     assert world.log == ["book Ada", "book Bee", "mail ada"]
+
+
+@pytest.mark.usefixtures("without_steps")
+def test_so_it_is_for_settled_tools_in_a_crew_that_is_not_and_the_model_is_told(world, settlement):
+    llm = Planning([FIRST])
+    tools = [settled(found, settlement=settlement, run="r") for found in tools_of(trip(world))]
+
+    planned(llm, tools).kickoff()
+
+    told = [message["content"] for messages in llm.seen for message in messages if message["role"] == "tool"]
+    assert world.log == []
+    assert told
+    assert all("StepExecutor._execute_native_tool_calls" in text and "nothing was run" in text for text in told)
+    assert settlement.transactions() == []
+
+
+@pytest.mark.usefixtures("without_steps")
+def test_a_plan_whose_tools_only_read_needs_no_turns(world, settlement):
+    (look,) = [found for found in tools_of(trip(world)) if found.name == "look"]
+
+    settled_crew(planned(Planning([[call("look", hotel="Ada")]]), [look]), settlement, run="r").kickoff()
+
+    assert world.log == ["look Ada"]
+
+
+@pytest.mark.usefixtures("without_steps")
+@pytest.mark.parametrize("unsettled", ["warn", "allow"])
+@pytest.mark.parametrize("in_crew", [True, False], ids=["settled crew", "settled tools"])
+def test_a_user_may_have_each_call_of_a_plan_settle_by_itself(world, settlement, caplog, unsettled, in_crew):
+    tools = tools_of(trip(world))
+    if in_crew:
+        settled_crew(planned(Planning([FIRST]), tools), settlement, run="r", unsettled=unsettled).kickoff()
+    else:
+        own = [settled(found, settlement=settlement, run="r", unsettled=unsettled) for found in tools]
+        planned(Planning([FIRST]), own).kickoff()
+
+    assert world.log == ["book Ada", "mail ada", "book Bee"]
+    own = [found for found in settlement.transactions() if found.effects[0].row.tool in ("book", "mail")]
+    assert [(len(found.effects), found.state) for found in own] == [(1, State.COMMITTED)] * 3
+    assert len([r for r in caplog.records if "_execute_native_tool_calls" in r.getMessage()]) == (unsettled == "warn")
 
 
 def test_a_planned_step_of_an_agent_that_settles_nothing_is_as_stock(world):

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import threading
+from contextlib import suppress
+from types import SimpleNamespace
 
 import pytest
+from crewai.agent import core
 from crewai.tools import tool
 from tests.integrations.crewai.scripted import Scripted
 from tests.integrations.crewai.world import call, crew_of
 
-from settlemark import State, effect
+from settlemark import Settlement, State, effect
 from settlemark.hosting import host_of
+from settlemark.testing import VirtualClock
 from settlemark_crewai import settled, settled_crew
 
 PATIENCE = 60
@@ -23,7 +28,49 @@ def kickoff(crew, face):
 
 
 @pytest.fixture
-def tools(world, settlement):
+def clock():
+    return VirtualClock()
+
+
+@pytest.fixture
+def settlement(clock):
+    with Settlement("memory:", **clock.options()) as settlement:
+        yield settlement
+
+
+@pytest.fixture
+def begun(monkeypatch, clock):
+    """Set when the last call has begun: only then is the agent's time over, CrewAI's and ours, however slow it is."""
+    begun = threading.Event()
+
+    class Pending(concurrent.futures.Future):
+        def result(self, timeout=None):
+            assert begun.wait(PATIENCE)
+            clock.advance(timeout)
+            raise concurrent.futures.TimeoutError
+
+    class Pool(concurrent.futures.ThreadPoolExecutor):
+        def submit(self, *given, **named):
+            super().submit(*given, **named)
+            return Pending()
+
+    async def wait_for(work, timeout):  # noqa: ASYNC109 - asyncio's
+        task = asyncio.ensure_future(work)
+        assert await asyncio.to_thread(begun.wait, PATIENCE)
+        clock.advance(timeout)
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+        raise TimeoutError
+
+    futures = SimpleNamespace(**{**vars(concurrent.futures), "ThreadPoolExecutor": Pool})
+    monkeypatch.setattr(core, "concurrent", SimpleNamespace(futures=futures))
+    monkeypatch.setattr(core, "asyncio", SimpleNamespace(**{**vars(asyncio), "wait_for": wait_for}))
+    return begun
+
+
+@pytest.fixture
+def tools(world, settlement, begun):
     """A booking that tarries until its turn is open no more, and a mail."""
 
     def until_given_up():
@@ -43,6 +90,7 @@ def tools(world, settlement):
     def book(hotel: str) -> str:
         """Book a room."""
         if hotel == "slow":
+            begun.set()
             until_given_up()
         world.act(f"book {hotel}")
         return f"booked {hotel}"

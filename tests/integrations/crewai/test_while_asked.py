@@ -17,7 +17,7 @@ from tests.integrations.crewai.world import agent_of, call, task_of, tools_of, t
 from settlemark import Settlement, effect
 from settlemark_crewai import approve, settled_crew
 
-PATIENCE = 20
+PATIENCE = 60
 
 
 def asking(world):

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
+from tests.extent import examples
 from tests.rooms.cli import main as cli
 from tests.rooms.demo import Entry, Evidence, World, _report, _scenarios, _trials, _world, two_worlds
 from tests.rooms.demo_whole import _plot
@@ -254,7 +255,7 @@ entry = st.one_of(
 )
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(st.lists(entry), st.booleans())
 def test_whatever_the_logs_say_a_clean_trip_has_no_duplicate_and_no_mail_without_its_bookings(entries, must_complete):
     evidence = trip(*entries, must_complete=must_complete)

@@ -20,10 +20,10 @@ from langchain_core.tools import StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import GraphBubbleUp
 from langgraph.types import Command
-from tests.integrations.contract.driver import Answers, Rewrite, Saying, Tool, Turns, answer_of
+from tests.integrations.contract.driver import Answers, Heed, Rewrite, Saying, Tool, Turns, answer_of
 
 from settlemark import Settlement
-from settlemark_langgraph import SettlementMiddleware
+from settlemark_langgraph import SettlementMiddleware, asteered, steered
 
 GO: dict[str, Any] = {"messages": [HumanMessage("go", id="go")]}
 _CHECKPOINTS = "checkpoints.db"
@@ -34,6 +34,7 @@ class Script(BaseChatModel):
 
     turns: Any
     final: str
+    heed: Any = None
 
     @property
     def _llm_type(self) -> str:
@@ -44,14 +45,15 @@ class Script(BaseChatModel):
 
     def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **options: Any) -> ChatResult:
         said = sum(isinstance(message, AIMessage) for message in messages)
-        return ChatResult(generations=[ChatGeneration(message=self._turn(said))])
+        told = "\n".join(message.text for message in messages)
+        turns = self.turns if self.heed is None else self.heed(told, self.turns, said)
+        return ChatResult(generations=[ChatGeneration(message=self._turn(turns, said))])
 
-    def _turn(self, number: int) -> AIMessage:
-        if number >= len(self.turns):
+    def _turn(self, turns: Any, number: int) -> AIMessage:
+        if number >= len(turns):
             return AIMessage(self.final, id=f"ai-{number}")
         calls = [
-            {"name": call.tool, "args": call.arguments, "id": call.id, "type": "tool_call"}
-            for call in self.turns[number]
+            {"name": call.tool, "args": call.arguments, "id": call.id, "type": "tool_call"} for call in turns[number]
         ]
         return AIMessage(Saying.text, tool_calls=calls, id=f"ai-{number}")
 
@@ -109,6 +111,10 @@ class Driver:
     )
 
     rewrite: Rewrite | None = None
+    primer = False
+    agent: str | None = None
+    heed: Heed | None = None
+    hears = False
 
     def __init__(self) -> None:
         self._memory = InMemorySaver()
@@ -128,8 +134,11 @@ class Driver:
             return asyncio.run(self.arun(tools, turns, settlement=settlement, run=run, effects=effects, final=final))
         config: Any = {"configurable": {"thread_id": run}}
         with self._saver() as saver:
-            agent = _agent(tools, turns, settlement, effects, final, saver, self.rewrite)
-            state = agent.invoke(None if agent.get_state(config).values else GO, config)
+            agent = self._agent(tools, turns, settlement, effects, final, saver)
+            given = None if agent.get_state(config).values else GO
+            if self.hears and settlement is not None:
+                return _answers(steered(agent, given, config, settlement))
+            state = agent.invoke(given, config)
             while asked := state.get("__interrupt__"):
                 state = agent.invoke(_answered(asked, settlement), config)
         return _answers(state)
@@ -147,12 +156,35 @@ class Driver:
         """Play it with `ainvoke`."""
         config: Any = {"configurable": {"thread_id": run}}
         async with self._async_saver() as saver:
-            agent = _agent(tools, turns, settlement, effects, final, saver, self.rewrite)
+            agent = self._agent(tools, turns, settlement, effects, final, saver)
             begun = (await agent.aget_state(config)).values
+            if self.hears and settlement is not None:
+                return _answers(await asteered(agent, None if begun else GO, config, settlement))
             state = await agent.ainvoke(None if begun else GO, config)
             while asked := state.get("__interrupt__"):
                 state = await agent.ainvoke(_answered(asked, settlement), config)
         return _answers(state)
+
+    def _agent(
+        self,
+        tools: Sequence[Tool],
+        turns: Turns,
+        settlement: Settlement | None,
+        effects: Mapping[str, Any],
+        final: str,
+        saver: Any,
+    ) -> Any:
+        ours: list[Any] = []
+        if settlement is not None:
+            ours.append(SettlementMiddleware(settlement, effects=effects, primer=self.primer))
+        ours += [] if self.rewrite is None else [Rewriting(self.rewrite)]
+        return create_agent(
+            Script(turns=turns, final=final, heed=self.heed),
+            [_tool(function) for function in tools],
+            middleware=[*ours, ToolErrors()],
+            checkpointer=saver,
+            name=self.agent,
+        )
 
     @contextmanager
     def _saver(self) -> Iterator[Any]:
@@ -176,25 +208,6 @@ class Driver:
 
         async with AsyncSqliteSaver.from_conn_string(str(self.folder / _CHECKPOINTS)) as saver:
             yield saver
-
-
-def _agent(
-    tools: Sequence[Tool],
-    turns: Turns,
-    settlement: Settlement | None,
-    effects: Mapping[str, Any],
-    final: str,
-    saver: Any,
-    rewrite: Rewrite | None,
-) -> Any:
-    ours: list[Any] = [] if settlement is None else [SettlementMiddleware(settlement, effects=effects)]
-    ours += [] if rewrite is None else [Rewriting(rewrite)]
-    return create_agent(
-        Script(turns=turns, final=final),
-        [_tool(function) for function in tools],
-        middleware=[*ours, ToolErrors()],
-        checkpointer=saver,
-    )
 
 
 def _tool(function: Tool) -> StructuredTool:

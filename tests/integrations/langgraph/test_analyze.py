@@ -20,6 +20,7 @@ from langgraph.errors import GraphRecursionError, InvalidUpdateError
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 from langgraph.types import Command, Send
+from tests.extent import examples
 from tests.integrations.langgraph.world import turn
 
 from settlemark import Settlement, UsageError, effect
@@ -123,7 +124,7 @@ WIRES = {
 }
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow])
 @given(**WIRES)
 def test_without_routers_the_supersteps_are_those_of_the_one_run_there_is(starts, edges, joins, deferred):
     builder = wired(starts, edges, joins, deferred)
@@ -134,7 +135,7 @@ def test_without_routers_the_supersteps_are_those_of_the_one_run_there_is(starts
     assert report.complete
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow])
 @given(
     **WIRES,
     routes=st.dictionaries(

@@ -89,6 +89,7 @@ def ask(tmp_path, request):
     return lambda *calls: Desk(tmp_path, kind, calls, is_async=is_async)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("first", "second"), [("approve", "reject"), ("reject", "approve")])
 def test_what_was_answered_at_a_terminal_is_not_changed_by_a_resume_which_is_told_who_was_first(ask, first, second):
     desk = ask(*TRIP)
@@ -111,6 +112,7 @@ def test_what_was_answered_at_a_terminal_is_not_changed_by_a_resume_which_is_tol
         desk.assert_settled("aborted")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("answer", ["approve", "again"])
 def test_a_resume_that_says_the_same_or_nothing_goes_on_with_the_answer(ask, answer):
     desk = ask(*TRIP)
@@ -146,6 +148,7 @@ def test_a_resume_that_came_too_late_answers_no_question_of_the_tool_itself(ask)
     assert desk.world == ["negotiate 10 now"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("first", "second"), [("reject", "approve"), ("approve", "approve")])
 def test_what_a_resume_has_answered_is_not_changed_at_a_terminal_which_is_told_so(ask, first, second):
     desk = ask(*TRIP)
@@ -175,6 +178,7 @@ def test_what_a_resume_has_approved_and_has_not_settled_yet_is_not_told_to_have_
     assert desk.world == ["rent X"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("here", "there"), [("approve", "reject"), ("reject", "approve")])
 def test_of_two_answers_at_once_one_counts_and_the_other_is_told_so(ask, here, there):
     desk = ask(*TRIP)

@@ -1,21 +1,26 @@
-"""All questions of a turn are asked at once, where LangGraph can show them: each is a task's own, with its own id."""
+"""All questions of a turn are asked at once, each with an id of its own: of several tasks, and of one tool node."""
 
 from __future__ import annotations
 
 import itertools
+import threading
 
 import pytest
 from langchain.agents import create_agent
-from langchain.agents.middleware import HumanInTheLoopMiddleware
+from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddleware
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.errors import GraphInterrupt
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import tools_condition
 from langgraph.types import Command, interrupt
 from tests.integrations.langgraph.test_shared_turns import Model
 from tests.integrations.langgraph.world import THREAD, answers, turn
 
 from settlemark import Settlement, State, effect
-from settlemark_langgraph import SettlementMiddleware, reject
+from settlemark.agents import OpenTurn
+from settlemark_langgraph import SequencedToolNode, SettlementMiddleware, edit, reject
 
 
 def tools(world, *, asks=True, kind="irreversible"):
@@ -54,16 +59,33 @@ def saver():
     return InMemorySaver()
 
 
-@pytest.fixture
-def agent(world, settlement, saver):
+@pytest.fixture(params=["agent", "node"])
+def agent(world, settlement, saver, request):
+    """An agent, each of whose calls is a task, or a graph with one tool node for all of them."""
+
     def agent(*calls, before=(), kind="irreversible", asks=True, **options):
         said = iter([turn(*calls), AIMessage("done", id="ai-done")])
+        if request.param == "node":
+            if before:
+                pytest.skip("a middleware is an agent's")
+            node = SequencedToolNode(tools(world, kind=kind, asks=asks), settlement=settlement, **options)
+            return in_a_node(said, node, saver)
         middleware = [*before, SettlementMiddleware(settlement, **options)]
         return create_agent(
             Model(messages=said, told=[]), tools(world, kind=kind, asks=asks), middleware=middleware, checkpointer=saver
         )
 
     return agent
+
+
+def in_a_node(said, node, saver):
+    builder = StateGraph(MessagesState)
+    builder.add_node("model", lambda _state: {"messages": [next(said)]})
+    builder.add_node("tools", node)
+    builder.add_edge(START, "model")
+    builder.add_conditional_edges("model", tools_condition)
+    builder.add_edge("tools", "model")
+    return builder.compile(checkpointer=saver)
 
 
 def asked(said):
@@ -84,12 +106,13 @@ GO = {"messages": [HumanMessage("go")]}
 PAYS = [("pay", {"to": to}) for to in "abc"]
 
 
+@pytest.mark.parametrize("park", ["keep", "split"])
 @pytest.mark.parametrize("kind", ["irreversible", "reversible"])
 @pytest.mark.parametrize("order", ["turn", "scopes", "issued"])
 def test_every_call_of_a_turn_that_needs_a_yes_is_asked_about_at_once_with_an_id_of_its_own(
-    agent, invoke, world, kind, order
+    agent, invoke, world, kind, order, park
 ):
-    built = agent(*PAYS, kind=kind, order=order)
+    built = agent(*PAYS, kind=kind, order=order, park=park)
 
     ids = asked(invoke(built, GO, THREAD))
 
@@ -115,6 +138,84 @@ def test_they_are_answered_in_any_order_and_what_is_still_open_is_told(agent, in
 
     assert world.log == ["pay a", "pay b", "pay c"]
     assert [state for _, state in _settled(settlement)] == [State.COMMITTED]
+
+
+def test_who_waits_for_a_question_asks_it_no_second_time_however_soon_it_hears_of_it(
+    world, settlement, saver, monkeypatch
+):
+    told = threading.Event()
+    leave = OpenTurn.leave
+
+    def leaves(self, call, **ends):
+        if call.arguments == {"to": "b"}:
+            told.set()
+        return leave(self, call, **ends)
+
+    class Slow(AgentMiddleware):
+        """Holds back the question of the first call until the second, which waits for it, is on its way out."""
+
+        def wrap_tool_call(self, request, handler):
+            try:
+                return handler(request)
+            except GraphInterrupt:
+                if request.tool_call["args"] == {"to": "a"} and holds:
+                    assert told.wait(60)
+                raise
+
+    said = iter([turn(*PAYS), AIMessage("done", id="ai-done")])
+    built = create_agent(
+        Model(messages=said, told=[]), tools(world, kind="reversible"), checkpointer=saver,
+        middleware=[SettlementMiddleware(settlement), Slow()],
+    )  # fmt: skip
+    holds = False
+    ids = asked(built.invoke(GO, THREAD))
+    monkeypatch.setattr(OpenTurn, "leave", leaves)
+    holds = True
+
+    assert asked(built.invoke(Command(resume={ids["b"]: "approve"}), THREAD)) == {"a": ids["a"], "c": ids["c"]}
+
+    assert world.log == []
+
+
+@pytest.mark.parametrize("order", ["abc", "cab", "bca"])
+def test_what_is_split_at_them_is_answered_in_any_order_and_what_came_before_has_settled(
+    agent, invoke, world, settlement, order
+):
+    built = agent(("book", {"hotel": "Ada"}), *PAYS, ("book", {"hotel": "Bee"}), park="split")
+    ids = asked(invoke(built, GO, THREAD))
+    assert set(ids) == {"a", "b", "c"}
+    assert (world.log[0], settlement.transactions()[0].state) == ("book Ada", State.COMMITTED)
+
+    for name in order:
+        invoke(built, Command(resume={ids[name]: "approve"}), THREAD)
+
+    assert sorted(world.log) == ["book Ada", "book Bee", "pay a", "pay b", "pay c"]
+    assert [entry for entry in world.log if entry.startswith("pay")] == ["pay a", "pay b", "pay c"]
+    assert {state for _, state in _settled(settlement)} == {State.COMMITTED}
+
+
+@pytest.mark.sampled(5)
+@pytest.mark.parametrize("kind", ["irreversible", "reversible"])
+@pytest.mark.parametrize("edits", ["a", "b", "c", "bc"])
+@pytest.mark.parametrize("order", ["abc", "cab", "bca"])
+def test_what_is_split_at_them_leaves_as_a_person_edits_it_in_any_order(
+    agent, invoke, world, settlement, order, edits, kind
+):
+    built = agent(("book", {"hotel": "Ada"}), *PAYS, ("book", {"hotel": "Bee"}), park="split", kind=kind)
+    ids = asked(invoke(built, GO, THREAD))
+
+    for number, name in enumerate(order):
+        said = invoke(
+            built, Command(resume={ids[name]: edit({"to": f"{name}2"}) if name in edits else "approve"}), THREAD
+        )
+        assert set(asked(said)) == {*order[number + 1 :]}
+
+    paid = [f"{name}2" if name in edits else name for name in "abc"]
+    assert sorted(world.log) == sorted(["book Ada", "book Bee", *(f"pay {to}" for to in paid)])
+    assert [entry for entry in world.log if entry.startswith("pay")] == [f"pay {to}" for to in paid]
+    assert [text for _, text in answers(said)] == ["booked Ada", *(f"paid {to}" for to in paid), "booked Bee"]
+    assert {state for _, state in _settled(settlement)} == {State.COMMITTED}
+    assert (settlement.residue(), settlement.approvals()) == ([], [])
 
 
 @pytest.mark.parametrize("no", "abc")

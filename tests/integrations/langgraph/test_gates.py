@@ -210,7 +210,7 @@ def test_gates_of_a_turn_are_asked_one_after_the_other_or_all_at_once_and_each_a
 ):
     built, said = start(*THREE)
     all_said = [said]
-    assert len(questions(said)) == (3 if isinstance(kind, Agent) else 1)  # LangGraph shows one question of each task
+    assert len(questions(said)) == 3
     for answer, acted in ((edit({"to": "1"}), []), (edit({"plate": "2"}), ["rent 2", "book Ada"])):
         all_said.append(resume(built, answer))
         assert world.log == acted
@@ -631,7 +631,8 @@ def test_nodes_that_wait_at_once_are_answered_by_the_ids_of_their_questions(worl
     built = builder.compile(checkpointer=InMemorySaver())
 
     said = invoke(built, {"messages": [HumanMessage("go")]}, THREAD)
-    assert sorted(map(str, questions(said))) == ["('rent', {'plate': '0'})", "('rent', {'plate': '1'})"]
+    asked = [("mail", {"to": "0", "text": ""}), ("mail", {"to": "1", "text": ""}), ("rent", {"plate": "0"})]
+    assert in_any_order(questions(said)) == in_any_order([*asked, ("rent", {"plate": "1"})])
     while said.get("__interrupt__"):
         by_id = {i.id: edit(_marked(i.value["arguments"])) for i in said["__interrupt__"]}
         said = invoke(built, Command(resume=by_id), THREAD)
@@ -661,10 +662,13 @@ def test_a_gate_in_a_graph_within_a_graph_is_asked_and_answered_alike(world, set
     builder.add_edge(START, "inner")
     built = builder.compile(checkpointer=InMemorySaver())
 
-    given = ({"messages": []}, Command(resume="approve"), None, Command(resume="approve"))
-    asked = [questions(invoke(built, each, THREAD)) for each in given]
+    said = invoke(built, {"messages": []}, THREAD)
+    rent = next(one.id for one in said["__interrupt__"] if one.value["tool"] == "rent")
+    given = (Command(resume={rent: "approve"}), None, Command(resume="approve"))
+    asked = [questions(said), *(questions(invoke(built, each, THREAD)) for each in given)]
 
-    assert asked == [[("rent", {"plate": "X"})], [("pay", {"amount": 100})], [("pay", {"amount": 100})], []]
+    both = [("rent", {"plate": "X"}), ("pay", {"amount": 100})]
+    assert asked == [both, both[1:], both[1:], []]
     assert world.log == ["rent X", "pay 100"]
 
 
@@ -690,10 +694,34 @@ def test_where_nothing_can_be_resumed_nothing_acts_and_nothing_waits(world, sett
     message = turn(("book", {"hotel": "Ada"}), ("mail", {"to": "a"}))
     built = kind.built(desk(world), message, settlement, None)
 
-    invoke(built, kind.begun(message))
+    with pytest.raises(UsageError, match=r"mail needs a person's yes, and there is nobody to ask: nothing was run"):
+        invoke(built, kind.begun(message))
 
-    assert world.log == ["book Ada", "cancel Ada"]
+    assert world.log == []
+    assert settlement.transactions() == []
     assert host_of(settlement).protocol.live == {}
+
+
+def test_where_nothing_can_be_resumed_a_call_that_cannot_be_taken_is_told_what_is_wrong_with_it(
+    world, settlement, kind, invoke
+):
+    message = turn(("mail", {"whom": "a"}))
+
+    said = invoke(kind.built(desk(world), message, settlement, None), kind.begun(message))
+
+    ((status, text),) = answers(said)
+    assert (status, "nobody to ask" in text, "to\n" in text or "to:" in text) == ("error", False, True)
+    assert (world.log, settlement.residue(), host_of(settlement).protocol.live) == ([], [], {})
+
+
+def test_where_nothing_can_be_resumed_an_approver_of_the_settlement_is_asked(world, kind, invoke):
+    message = turn(("book", {"hotel": "Ada"}), ("mail", {"to": "a"}))
+    asked = []
+    with Settlement("memory:", approver=lambda gate: asked.append(gate.tool) or "approve") as asking:
+        invoke(kind.built(desk(world), message, asking, None), kind.begun(message))
+        assert host_of(asking).protocol.live == {}
+
+    assert (asked, world.log) == (["mail"], ["book Ada", "mail a hello"])
 
 
 def test_a_gated_call_inside_of_a_tool_is_refused_with_whom_to_give(world, settlement, invoke):

@@ -7,6 +7,7 @@ import threading
 
 import pytest
 from langchain.agents import create_agent
+from langchain.agents.middleware import AgentMiddleware
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import StructuredTool
 from langchain_core.tools import tool as tool_of
@@ -19,7 +20,7 @@ from tests.rooms.langgraph import runs_a_settled_graph
 from settlemark import Settlement, State, effect
 from settlemark_langgraph import SequencedToolNode, SettlementMiddleware, settled
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 def says(*turns, who):
@@ -83,11 +84,31 @@ def room_tools(world, meeting, *, broken=()):
     ]
 
 
-def subagent(world, settlement, meeting, guest, **options):
+class Counter(AgentMiddleware):
+    """Where agents book one at a time: what is intended first happens first, and the world tells in which order."""
+
+    def __init__(self):
+        super().__init__()
+        self._lock, self._alock = threading.Lock(), asyncio.Lock()
+
+    def wrap_tool_call(self, request, handler):
+        if request.tool_call["name"] != "book":
+            return handler(request)
+        with self._lock:
+            return handler(request)
+
+    async def awrap_tool_call(self, request, handler):
+        if request.tool_call["name"] != "book":
+            return await handler(request)
+        async with self._alock:
+            return await handler(request)
+
+
+def subagent(world, settlement, meeting, guest, *before, **options):
     """Return an agent that books a room, meets the others, and books another."""
     turns = [[("book", {"hotel": "Ada", "guest": guest})], [("wait", {"guest": guest})]]
     turns.append([("book", {"hotel": "Bee", "guest": guest})])
-    middleware = [SettlementMiddleware(settlement)]
+    middleware = [*before, SettlementMiddleware(settlement)]
     return create_agent(says(*turns, who=guest), room_tools(world, meeting, **options), middleware=middleware)
 
 
@@ -132,8 +153,8 @@ def test_agents_that_are_called_as_tools_run_beside_each_other_each_in_its_own_o
 
 
 def test_what_they_did_is_undone_in_the_reverse_of_the_order_in_which_it_happened(world, settlement, invoke):
-    meeting = Meeting(len(GUESTS))
-    agents = {guest: subagent(world, settlement, meeting, guest) for guest in GUESTS}
+    meeting, counter = Meeting(len(GUESTS)), Counter()
+    agents = {guest: subagent(world, settlement, meeting, guest, counter) for guest in GUESTS}
 
     @tool_of
     def fail(guest: str) -> str:

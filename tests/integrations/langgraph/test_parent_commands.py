@@ -192,3 +192,35 @@ def test_the_update_of_a_command_that_sends_is_kept_too(run):
     noted, state = run([tool("to_ada")(by_send("ada"))], ("to_ada", {}))
 
     assert (noted, state["active"], state["count"], _answered(state)) == (["ada"], "ada", 1, ["call-0"])
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_a_turn_that_was_undone_hands_nothing_over_and_says_so(world, settlement, invoke, shape):
+    @tool
+    @effect("reversible", scope="room:/{hotel}", undo=lambda hotel: world.act(f"cancel {hotel}"))
+    def book(hotel: str) -> str:
+        """Book."""
+        world.act(f"book {hotel}")
+        return "booked"
+
+    @tool
+    @effect("read", scope="mailbox:/{to}")
+    def check(to: str) -> str:
+        """Check."""
+        raise ValueError(f"{to} is no address")
+
+    tools = [book, check, tool("to_ada")(effect("read")(shape("ada")))]
+    said = turn(("book", {"hotel": "Ada"}), ("to_ada", {}), ("check", {"to": "x"}))
+    node = SequencedToolNode(tools, settlement=settlement, handle_tool_errors=True)
+    agent = StateGraph(MessagesState).add_node("say", lambda state: {"messages": [said]}).add_node("tools", node)
+    agent = agent.add_edge(START, "say").add_edge("say", "tools").compile()
+    noted = []
+    builder = StateGraph(Company).add_node("agent", agent, destinations=("ada",)).add_edge(START, "agent")
+    builder.add_node("ada", lambda state: noted.append("ada"))
+
+    state = invoke(builder.compile(), {"messages": [("human", "go")]})
+
+    assert (noted, world.log) == ([], ["book Ada", "cancel Ada"])
+    answers = {message.tool_call_id: message for message in state["messages"] if isinstance(message, ToolMessage)}
+    assert answers["call-1"].status == "error"
+    assert answers["call-1"].text.startswith("to_ada handed nothing over: its turn was undone")

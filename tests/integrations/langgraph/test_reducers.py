@@ -489,7 +489,7 @@ class Finishing:
     def node(self, name, n):
         def run(state):
             if before := self.before[name]:
-                assert self.threads[before].wait(5)
+                assert self.threads[before].wait(60)
             self.ended.append(name)
             self.threads[name].set()
             return writes(name, n)

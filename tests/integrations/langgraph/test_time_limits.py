@@ -13,6 +13,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import NodeTimeoutError
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import RetryPolicy
+from tests.integrations.clocks import LIMIT, StepClock, use_up
 from tests.integrations.langgraph.test_shared_turns import Model
 from tests.integrations.langgraph.world import THREAD, answers, turn
 from tests.rooms.langgraph import ending
@@ -21,8 +22,7 @@ from settlemark import State, effect
 from settlemark.hosting import host_of
 from settlemark_langgraph import SequencedToolNode, SettlementMiddleware
 
-LIMIT = 0.5
-PATIENCE = 20.0
+PATIENCE = 60.0
 TRIP = (("book", {"hotel": "Ada"}), ("mail", {"to": "ada"}), ("slow", {"to": "x"}), ("book", {"hotel": "Bee"}))
 
 
@@ -31,6 +31,7 @@ class Late:
 
     def __init__(self, monkeypatch):
         self.over = threading.Event()
+        self._clock = StepClock(monkeypatch)
         real = ending._is_out_of_time
 
         def is_out_of_time(error):
@@ -42,6 +43,7 @@ class Late:
         monkeypatch.setattr(ending, "_is_out_of_time", is_out_of_time)
 
     def wait(self):
+        self._clock.use_up()
         self.over.wait(PATIENCE)
 
 
@@ -191,10 +193,11 @@ async def test_a_node_that_is_out_of_time_is_undone_and_a_retry_does_it_all_anew
         nonlocal started
         started += 1
         if started == 1:
+            use_up()
             await asyncio.Event().wait()
 
     retry = RetryPolicy(initial_interval=0, jitter=False, max_attempts=tries, retry_on=NodeTimeoutError)
-    builder = node_graph(tools(world, None, wait), settlement, timeout=1.0, retry_policy=retry)
+    builder = node_graph(tools(world, None, wait), settlement, timeout=LIMIT, retry_policy=retry)
     graph = builder.compile(checkpointer=InMemorySaver())
 
     if tries == 1:

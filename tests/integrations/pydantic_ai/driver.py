@@ -16,14 +16,16 @@ from settlemark_pydantic_ai import Settled
 NEVER = ToolDenied("There is nobody to ask.")
 
 
-def scripted(turns, final="done"):
-    """A model that answers its n-th request with the n-th turn, whatever it has been told."""
+def scripted(turns, final="done", heed=None):
+    """A model that answers its n-th request with the n-th turn, whatever it has been told, unless it heeds that."""
 
     def answer(messages, _info):
         said = sum(isinstance(message, ModelResponse) for message in messages)
-        if said >= len(turns):
+        told = "\n".join(str(getattr(part, "content", "")) for message in messages for part in message.parts)
+        says = turns if heed is None else heed(told, turns, said)
+        if said >= len(says):
             return ModelResponse(parts=[TextPart(final)])
-        calls = [ToolCallPart(call.tool, dict(call.arguments), call.id) for call in turns[said]]
+        calls = [ToolCallPart(call.tool, dict(call.arguments), call.id) for call in says[said]]
         return ModelResponse(parts=[TextPart(Saying.text), *calls])
 
     return FunctionModel(answer)
@@ -57,31 +59,35 @@ class Driver:
     folder = None
     cannot_resume = None
     rewrite = None
+    primer = False
+    agent: str | None = "clerk"
+    heed = None
 
     def run(self, tools, turns, *, settlement, run="run-1", effects={}, final="done"):  # noqa: B006 - as the suite calls it
         return asyncio.run(self.arun(tools, turns, settlement=settlement, run=run, effects=effects, final=final))
 
     async def arun(self, tools, turns, *, settlement, run="run-1", effects={}, final="done"):  # noqa: B006
-        ours = [] if settlement is None else [Settled(settlement, run=run, effects=effects)]
+        ours = [] if settlement is None else [Settled(settlement, run=run, effects=effects, primer=self.primer)]
         ours += [] if self.rewrite is None else [Rewriting(self.rewrite)]
         agent = Agent(
-            scripted(turns, final), name="clerk", tools=tools, capabilities=[*ours, ToolErrors()],
-            output_type=[str, DeferredToolRequests],
+            scripted(turns, final, self.heed), name=self.agent or "clerk", tools=tools,
+            capabilities=[*ours, ToolErrors()], output_type=[str, DeferredToolRequests],
         )  # fmt: skip
         result = await agent.run("Do it.")
         while isinstance(result.output, DeferredToolRequests):
-            given = {
-                call.tool_call_id: self._answer(settlement, result.output, call) for call in result.output.approvals
-            }
-            result = await agent.run(
-                message_history=result.all_messages(), deferred_tool_results=DeferredToolResults(approvals=given)
+            asked = result.output.approvals
+            given = {call.tool_call_id: self._answer(settlement, result.output, call) for call in asked}
+            answers = DeferredToolResults(
+                approvals={key: answer for key, (answer, _) in given.items()},
+                metadata={key: signed for key, (_, signed) in given.items() if signed},
             )
+            result = await agent.run(message_history=result.all_messages(), deferred_tool_results=answers)
         return told(result)
 
     def _answer(self, settlement, requests, call):
         if settlement is None:
-            return NEVER
+            return NEVER, {}
         answer = approval_of(answer_of(settlement, requests.metadata[call.tool_call_id]))
         if answer.decision == "reject":
-            return ToolDenied(answer.because or "no")
-        return ToolApproved(override_args=answer.arguments)
+            return ToolDenied(answer.because or "no"), {}
+        return ToolApproved(override_args=answer.arguments), {} if answer.by is None else {"by": answer.by}

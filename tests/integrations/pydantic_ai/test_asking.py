@@ -33,7 +33,7 @@ def test_an_agent_whose_tool_needs_a_yes_that_nobody_can_be_asked_for_is_refused
         },
     }[where]
 
-    with pytest.raises(UsageError, match=r"needs a person's yes \(approve=\), and this agent cannot ask for it"):
+    with pytest.raises(UsageError, match=r"needs a person's yes \(approve=, or a policy\), and this agent cannot ask"):
         build(settlement, **how)
     build(settlement, **how, output=[str, DeferredToolRequests])
     build(settlement, **how, output=str | DeferredToolRequests)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from pydantic_ai import Agent, ApprovalRequired, DeferredToolRequests, DeferredToolResults, RunContext
-from tests.integrations.contract.world import desk, turns, unaccounted, unfinished
-from tests.integrations.pydantic_ai.world import agent, texts
+from pydantic_ai import Agent, ApprovalRequired, DeferredToolRequests, DeferredToolResults, RunContext, ToolDenied
+from tests.integrations.contract.world import World, desk, turns, unaccounted, unfinished
+from tests.integrations.pydantic_ai.world import agent, answers, texts
 
+from settlemark import Settlement
 from settlemark_pydantic_ai import Settled
 
 INNER = turns([("book", "Ada"), ("pay", "ada")], [("look", "Ada"), ("mail", "ada")], [("book", "Bee"), ("pay", "bee")])
@@ -15,18 +16,20 @@ WHOLE = ["book Ada", "look Ada", "book Bee", "pay ada", "mail ada", "pay bee"]
 
 
 class Kept:
-    """How far an agent that a tool runs has come: its messages, and what it asks."""
+    """How far an agent that a tool runs has come: its messages, and what it asks; a person says no to some of it."""
 
-    def __init__(self, inner, *, stops=()):
-        self._inner = inner
+    def __init__(self, inner, *, stops=(), no=()):
+        self.inner = inner
         self._stops = list(stops)
+        self._no = no
         self._kept = {}
+        self.told = []
 
     async def task(self, ctx: RunContext[None], what: str) -> str:
         """Have it done."""
-        messages, answers = self._kept.get(ctx.tool_call_id, (None, None))
-        async with self._inner.iter(what if messages is None else None, message_history=messages,
-                                    deferred_tool_results=answers) as run:  # fmt: skip
+        messages, given = self._kept.get(ctx.tool_call_id, (None, None))
+        async with self.inner.iter(what if messages is None else None, message_history=messages,
+                                    deferred_tool_results=given) as run:  # fmt: skip
             number = 0
             async for node in run:
                 if Agent.is_model_request_node(node):
@@ -38,21 +41,27 @@ class Kept:
                         raise ApprovalRequired
         found = run.result
         if isinstance(found.output, DeferredToolRequests):
-            asked = {call.tool_call_id: True for call in found.output.approvals}
+            asked = {call.tool_call_id: self._answer(call) for call in found.output.approvals}
             self._kept[ctx.tool_call_id] = found.all_messages(), DeferredToolResults(approvals=asked)
             raise ApprovalRequired
+        self.told = answers(found)
         return found.output
 
+    def _answer(self, call):
+        return ToolDenied("too dear") if call.tool_call_id in self._no else True
 
-def delegating(world, settlement, *, deep, broken=(), stops=(), settle="turn", script=None):
-    """Return an agent whose tool runs another one, as deep as asked."""
+
+def delegating(world, settlement, *, deep, broken=(), stops=(), no=(), settle="turn", script=None, kept=None):
+    """Return an agent whose tool runs another one, as deep as asked; `kept` has how far those that are run came."""
+    kept = {} if kept is None else kept
     found = agent(script or INNER, desk(world, broken=broken), name="inner", final="inner is done",
                   capabilities=[Settled(settlement, run="trip", settle=settle)])  # fmt: skip
     for level in range(deep):
-        kept = Kept(found, stops=stops if level == 0 else ())
+        run = kept.setdefault(level, Kept(found, stops=stops if level == 0 else (), no=no if level == 0 else ()))
+        run.inner = found
         found = agent(
             turns([("task", "it"), ("book", "Cee")]) if level == deep - 1 else turns([("task", "it")]),
-            [kept.task, *desk(world, broken=broken)], name=f"outer-{level}", final=f"outer {level} is done",
+            [run.task, *desk(world, broken=broken)], name=f"outer-{level}", final=f"outer {level} is done",
             capabilities=[Settled(settlement, run="trip", settle=settle)],
         )  # fmt: skip
     return found
@@ -108,3 +117,65 @@ async def test_an_agent_that_fails_in_its_middle_leaves_nothing_behind(world, se
     assert {entry: count for entry, count in world.standing().items() if "look" not in entry} == {}
     assert not {"pay ada", "pay bee", "mail ada"}.intersection(world.log)
     assert unfinished(settlement) == []
+
+
+REJECTED = [("call-0-1",), ("call-2-1",), ("call-0-1", "call-2-1")]
+"""What a person says no to: what the first turn of the inner agent asks, what its third does, or both."""
+LAST = turns([("book", "Dee"), ("mail", "dee")])
+
+
+@pytest.mark.parametrize("no", REJECTED, ids="-".join)
+@pytest.mark.parametrize("settle", ["turn", "agent", "run"])
+@pytest.mark.parametrize("deep", [1, 2])
+async def test_an_agent_that_is_told_no_in_its_middle_goes_on_as_it_would_by_itself(
+    world, settlement, deep, settle, no
+):
+    alone = World()
+    with Settlement("memory:") as apart:
+        clerk = agent([*INNER, *LAST], desk(alone), name="inner", capabilities=[Settled(apart, settle=settle)])
+        result = await clerk.run("go")
+        while isinstance(result.output, DeferredToolRequests):
+            given = {c.tool_call_id: ToolDenied("too dear") if c.tool_call_id in no else True
+                     for c in result.output.approvals}  # fmt: skip
+            result = await clerk.run(
+                message_history=result.all_messages(), deferred_tool_results=DeferredToolResults(approvals=given)
+            )
+    kept = {}
+    script = [*INNER, *LAST]
+    found, _ = await to_its_end(
+        delegating(world, settlement, deep=deep, settle=settle, script=script, no=no, kept=kept)
+    )
+
+    assert found.output == f"outer {deep - 1} is done"
+    assert world.standing() == {**alone.standing(), "book Cee": 1}
+    assert [outcome for outcome, _ in kept[0].told] == [outcome for outcome, _ in answers(result)]
+    assert not any("stays" in text for _, text in kept[0].told)
+    assert (unaccounted(world, settlement), unfinished(settlement), settlement.residue()) == ([], [], [])
+
+
+@pytest.mark.parametrize("no", REJECTED, ids="-".join)
+@pytest.mark.parametrize("killed", [1, 2])
+@pytest.mark.parametrize("deep", [1, 2])
+async def test_an_agent_that_is_told_no_in_another_process_goes_on_there(world, tmp_path, deep, killed, no):
+    url, kept = f"sqlite:///{tmp_path / 'ledger.db'}", {}
+    settlement = Settlement(url)
+    script = [*INNER, *LAST]
+    clerk = delegating(world, settlement, deep=deep, script=script, no=no, kept=kept)
+    result, asked = await clerk.run("go"), 0
+    while isinstance(result.output, DeferredToolRequests):
+        asked += 1
+        if asked == killed:
+            settlement.close()
+            settlement = Settlement(url)
+            clerk = delegating(world, settlement, deep=deep, script=script, no=no, kept=kept)
+        given = {call.tool_call_id: True for call in result.output.approvals}
+        result = await clerk.run(
+            message_history=result.all_messages(), deferred_tool_results=DeferredToolResults(approvals=given)
+        )
+    gone = {
+        *(["book Ada", "pay ada"] if "call-0-1" in no else []),
+        *(["book Bee", "pay bee"] if "call-2-1" in no else []),
+    }
+    assert world.standing() == dict.fromkeys({*WHOLE, "book Cee", "book Dee", "mail dee"} - gone, 1)
+    assert (unaccounted(world, settlement), unfinished(settlement), settlement.residue()) == ([], [], [])
+    settlement.close()

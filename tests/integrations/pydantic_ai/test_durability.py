@@ -101,5 +101,8 @@ def test_what_was_done_before_the_kill_is_answered_from_the_record_and_its_tool_
 def test_with_stock_they_happen_again(died, at):
     found = died("stock", at)
 
+    *booked, mailed = found.happened
     assert found.recovered
-    assert found.happened == POINTS[at]
+    assert booked == [*POINTS[at][:2]]
+    # The hotel and the mail are calls of one turn, which run beside each other: which was first is nobody's choice.
+    assert mailed in ({1, 2} if at == "after hotel" else {POINTS[at][2]})

@@ -12,6 +12,7 @@ from pydantic_ai.exceptions import SkipToolExecution, UnexpectedModelBehavior, U
 from pydantic_ai.messages import ModelRequest, ToolReturnPart, UserPromptPart
 from pydantic_ai.tool_manager import ToolManager
 from pydantic_ai.usage import UsageLimits
+from tests.integrations.clocks import LIMIT, use_up
 from tests.integrations.contract.world import desk, turns, unaccounted, unfinished
 from tests.integrations.pydantic_ai.world import agent, answers, texts
 
@@ -109,13 +110,21 @@ async def test_a_turn_that_was_undone_is_no_part_of_what_follows(world, settleme
 # ---- calls that never come to their tools; the settlement would wait ten minutes for one it did not know of
 
 
-async def test_a_call_of_no_tool_and_one_with_bad_arguments_hold_nobody_up(world, settlement):
-    script = turns([("nothing", "x"), ("book", {"where": 1}), ("book", "Ada"), ("mail", {}), ("mail", "ada")])
+@pytest.mark.parametrize("bad", [("nothing", "x"), ("book", {"where": 1})], ids=["no tool", "bad arguments"])
+@pytest.mark.parametrize("place", [0, 1, 2])
+async def test_a_call_of_no_tool_and_one_with_bad_arguments_hold_nobody_up_and_fail_their_turn(
+    world, settlement, bad, place
+):
+    script = [("book", "Ada"), ("mail", "ada")]
+    script.insert(place, bad)
 
-    result = await agent(script, desk(world), capabilities=[Settled(settlement)]).run("go")
+    result = await agent(turns(script, [("book", "Bee")]), desk(world), capabilities=[Settled(settlement)]).run("go")
 
-    assert outcomes(result) == ["retried", "retried", "success", "retried", "success"]
-    assert world.log == ["book Ada", "mail ada"]
+    expected = ["failed", "failed", "success"]
+    expected.insert(place, "retried")
+    assert outcomes(result) == expected
+    assert world.standing() == {"book Bee": 1}
+    assert (settlement.residue(), unfinished(settlement)) == ([], [])
 
 
 class Meddler(AbstractCapability):
@@ -519,16 +528,17 @@ async def test_what_took_too_long_may_have_happened_its_counterparty_is_asked_an
     async def fly(what: str) -> str:
         if happens:
             world.act(f"fly {what}")
+        use_up()
         await asyncio.Event().wait()
 
     def probed():
         return "flying" if "fly X" in world.log else None
 
-    toolset = FunctionToolset([fly], timeout=0.05)
+    toolset = FunctionToolset([fly], timeout=LIMIT)
     clerk = agent(turns([("fly", "X")]), toolsets=[toolset], capabilities=[Settled(settlement)])
     result = await clerk.run("go")
 
-    expected = ("success", "flying") if happens else ("retried", "Timed out after 0.05 seconds.")
+    expected = ("success", "flying") if happens else ("retried", f"Timed out after {LIMIT} seconds.")
     assert answers(result) == [expected]
     assert world.standing() == ({"fly X": 1} if happens else {})
     assert (settlement.in_doubt(), unfinished(settlement)) == ([], [])
@@ -538,9 +548,10 @@ async def test_what_took_too_long_and_cannot_be_asked_about_is_in_doubt_and_the_
     @effect("irreversible", scope="mail:/{what}")
     async def fly(what: str) -> str:
         world.act(f"fly {what}")
+        use_up()
         await asyncio.Event().wait()
 
-    toolset = FunctionToolset([fly], timeout=0.05)
+    toolset = FunctionToolset([fly], timeout=LIMIT)
     clerk = agent(turns([("fly", "X")]), toolsets=[toolset], capabilities=[Settled(settlement)])
     ((outcome, text),) = answers(await clerk.run("go"))
 
@@ -550,19 +561,21 @@ async def test_what_took_too_long_and_cannot_be_asked_about_is_in_doubt_and_the_
 
 
 @pytest.mark.parametrize("settled", [False, True], ids=["stock", "settled"])
-async def test_tools_that_take_too_long_use_up_the_retries(world, settlement, settled):
+@pytest.mark.parametrize("second", ["Y", "X"], ids=["another", "equal"])
+async def test_tools_that_take_too_long_use_up_the_retries(world, settlement, second, settled):
     @effect("irreversible", scope="mail:/{what}")
     async def fly(what: str) -> str:
         world.act(f"fly {what}")
+        use_up()
         await asyncio.Event().wait()
 
     ours = [Settled(settlement)] if settled else []
     clerk = agent(
-        turns([("fly", "X")], [("fly", "Y")]), toolsets=[FunctionToolset([fly], timeout=0.05)], capabilities=ours
+        turns([("fly", "X")], [("fly", second)]), toolsets=[FunctionToolset([fly], timeout=LIMIT)], capabilities=ours
     )
     with pytest.raises(UnexpectedModelBehavior, match="exceeded max retries count of 1"):
         await clerk.run("go")
-    assert world.log == ["fly X", "fly Y"]
+    assert world.log == (["fly X"] if settled and second == "X" else ["fly X", f"fly {second}"])
 
 
 async def test_an_undo_gets_the_value_of_a_tool_return_and_the_model_its_content(world, settlement):

@@ -1,4 +1,4 @@
-"""`settlemark approvals`, `approve` and `reject`: calls that wait for a person, and the person's answer."""
+"""`settlemark approvals`, `approve`, `edit` and `reject`: calls that wait for a person, and the person's answer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,14 @@ if TYPE_CHECKING:
 Which = Annotated[
     str, typer.Argument(metavar="KEY|NAME", help="The call's key, or its transaction's name: settlemark approvals.")
 ]
-By = Annotated[str, typer.Option(help="Who answers; it is put on record.")]
+By = Annotated[str, typer.Option("--as", "--by", metavar="NAME", help="Who answers; it is put on record.")]
+Roles = Annotated[
+    list[str] | None, typer.Option("--role", metavar="ROLE", help="As what, where a role may answer: finance.")
+]
+Seen = Annotated[
+    str | None,
+    typer.Option(metavar="DIGEST", help="Refuse if its arguments have another digest.", show_default=False),
+]
 
 
 def approvals(
@@ -52,12 +59,8 @@ def approve(
     ledger: LedgerName = None,
     *,
     by: By,
-    edit: Annotated[
-        str | None,
-        typer.Option(
-            metavar="JSON", help="Run the call with these arguments, all of them, instead.", show_default=False
-        ),
-    ] = None,
+    role: Roles = None,
+    seen: Seen = None,
     as_json: AsJson = False,
     module: Module = None,
     namespace: Namespace = "default",
@@ -65,17 +68,37 @@ def approve(
     """Approve a call that waits for a person: its process goes on.
 
     A parked transaction settles here when --module declares its tools, else in a process that has them. Approving twice
-    has no further effect; exits with 1 when nothing waits, or it was answered otherwise.
+    has no further effect; exits with 1 when nothing waits, it was answered otherwise, or the answer does not count.
     """
-    arguments: Any = None
-    if edit is not None:
-        try:
-            arguments = json.loads(edit)
-        except (ValueError, RecursionError) as error:
-            fail(f'--edit is not JSON: {error}; give all arguments, as in --edit \'{{"to": "b@c.example"}}\'')
-        if not isinstance(arguments, dict):
-            fail('--edit is not a JSON object: give all arguments, as in --edit \'{"to": "b@c.example"}\'')
-    _answer(which, ledger, namespace, module, as_json=as_json, by=by, arguments=arguments)
+    _answer(which, ledger, namespace, module, as_json=as_json, by=by, roles=role, seen=seen)
+
+
+def edit(
+    which: Which,
+    arguments: Annotated[
+        str, typer.Argument(metavar="JSON", help="The arguments that it is to run with, all of them, as an object.")
+    ],
+    ledger: LedgerName = None,
+    *,
+    by: By,
+    role: Roles = None,
+    seen: Seen = None,
+    as_json: AsJson = False,
+    module: Module = None,
+    namespace: Namespace = "default",
+) -> None:
+    """Approve a call that waits for a person, with other arguments than its own; else as approve."""
+    given: Any = None
+    try:
+        given = json.loads(arguments)
+    except (ValueError, RecursionError) as error:
+        fail(f"{_AS_IN}, and this is not JSON: {error}")
+    if not isinstance(given, dict):
+        fail(f"{_AS_IN}, and this is not a JSON object")
+    _answer(which, ledger, namespace, module, as_json=as_json, by=by, roles=role, seen=seen, arguments=given)
+
+
+_AS_IN = """give all arguments of the call, as in '{"to": "b@c.example"}'"""
 
 
 def reject(
@@ -84,6 +107,7 @@ def reject(
     *,
     because: Annotated[str, typer.Option(help="Why not; it is put on record, and the model is told.")],
     by: By,
+    role: Roles = None,
     as_json: AsJson = False,
     module: Module = None,
     namespace: Namespace = "default",
@@ -93,7 +117,7 @@ def reject(
     A parked transaction is undone; a program that enters its name again is asked again. Exits with 1 when nothing
     waits, or it was answered otherwise.
     """
-    _answer(which, ledger, namespace, module, as_json=as_json, by=by, because=because)
+    _answer(which, ledger, namespace, module, as_json=as_json, by=by, roles=role, because=because)
 
 
 def _answer(
@@ -104,19 +128,23 @@ def _answer(
     *,
     as_json: bool,
     by: str,
+    roles: list[str] | None = None,
+    seen: str | None = None,
     arguments: Any = None,
     because: str | None = None,
 ) -> None:
-    from settlemark._edges.errors import LedgerError, SettlemarkError, UsageError
+    from settlemark._edges.errors import LedgerError, SettlemarkError, Stale, UsageError
 
     with operating(ledger, namespace, module) as settlement:
         try:
             if because is None:
-                done = settlement.approve(which, by=by, arguments=arguments)
+                done = settlement.approve(which, by=by, roles=roles or (), arguments=arguments, seen=seen)
             else:
-                done = settlement.reject(which, because=because, by=by)
+                done = settlement.reject(which, because=because, by=by, roles=roles or ())
         except (LedgerError, UsageError):
             raise
+        except Stale as error:
+            fail(f"the answer does not count: {error}", code=Exit.FOUND)
         except SettlemarkError as error:
             fail(f"the answer is on record, and this did not settle with it: {error}", code=Exit.FOUND)
     if as_json:
@@ -126,6 +154,7 @@ def _answer(
                 "decision": done.decision,
                 "changed": done.news,
                 "settled": done.settled,
+                "more": done.more,
                 "waits": done.waits,
             }
         )
@@ -133,7 +162,9 @@ def _answer(
     word = {"approve": "approved", "edit": "approved with other arguments", "reject": "rejected"}[done.decision]
     for key in done.keys:
         say(f"{key} is {word}, by {by}." if done.news else f"{key} was {word} already; nothing was changed.")
-    if done.waits:
+    if done.more:
+        say(f"It is on record; {done.more} more of those who may answer have to say the same.")
+    elif done.waits:
         say(f"It is on record, and has not settled yet: {done.waits}.")
         say("Any process that has its tools settles it, and so does settlemark recover --module YOURAPP.TOOLS.")
     elif not done.settled:
@@ -142,4 +173,4 @@ def _answer(
         )
 
 
-__all__ = ["approvals", "approve", "reject"]
+__all__ = ["approvals", "approve", "edit", "reject"]

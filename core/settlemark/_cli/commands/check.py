@@ -110,7 +110,7 @@ def check(
     tools = _Tools(effects, module)
     found = {name: _checked(name, namespace, format, tools) for name in files}
     if plot is not None:
-        from settlemark.history._plot import draw
+        from settlemark.history._detect.plot import draw
 
         draw({name: checked.verdicts for name, checked in found.items()}, plot)
     if as_json:
@@ -137,7 +137,7 @@ class _Tools:
         """Read the file of `--effects`."""
         if self._effects is None:
             return {}
-        from settlemark.history._messages import is_mapping
+        from settlemark.history._importers.messages import is_mapping
 
         try:
             said = json.loads(self._effects.read_text(encoding="utf-8"))
@@ -164,8 +164,8 @@ class _Tools:
 
 def _checked(name: str, namespace: str, wanted: str, tools: _Tools) -> _Checked:
     from settlemark.history import HistoryError, analyze, import_trace, of_ledger, ordered
-    from settlemark.history._importing import format_of
-    from settlemark.history._replica_reads import is_read_log
+    from settlemark.history._detect.replica_reads import is_read_log
+    from settlemark.history._importers.importing import format_of
 
     try:
         if _is_ledger(name):
@@ -209,7 +209,7 @@ def _of_ledger(analysis: Analysis) -> _Checked:
 def _of_reads(name: str) -> _Checked:
     """Look for split views in a log of reads, one read at a time."""
     from settlemark.history import replica_reads
-    from settlemark.history._split_view import SplitView
+    from settlemark.history._detect.split_view import SplitView
 
     detector, number = SplitView(), 0
     for number, read in enumerate(replica_reads(name), 1):

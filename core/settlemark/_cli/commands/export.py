@@ -22,6 +22,7 @@ from settlemark._model import json_text
 
 if TYPE_CHECKING:
     from settlemark.ledger._contract import Ledger, Page, RecordedTransaction
+    from settlemark.ledger._entries import Entry
     from settlemark.ledger._sql.wire import Row, Statement, Values
 
 BATCH = 500
@@ -50,11 +51,15 @@ def export(
 ) -> None:
     """Print the record as JSON Lines: one line for each decision (a transaction) and for each of its effects.
 
-    Lines of decisions have: line="decision", transaction, attempt, run, state, reason, link (what the reason points
-    to), epoch, ordinal, owner, opened_at, sealed_at, decided_at, settled_at, waits (holder, scope, since, until). Lines
-    of effects, behind their decision's in issuance order, have: line="effect", transaction, attempt, run, position,
-    key, tool, class, scope, held, call_id, fingerprint (of the arguments), version, outcome, tag, intended_at,
-    settled_at, disposition (what was decided about it), link (what the disposition points to), question, contradicted.
+    Lines of decisions have: line="decision", transaction, attempt, run, agents, state, reason, link (what the reason
+    points to), epoch, ordinal, owner, opened_at, sealed_at, decided_at, settled_at, waits (holder, scope, since,
+    until). Lines of effects, behind their decision's in issuance order, have: line="effect", transaction, attempt, run,
+    position, key, tool, class, scope, held, call_id, fingerprint (of the arguments), version, outcome, tag,
+    intended_at, settled_at, disposition (what was decided about it), link (what the disposition points to), question,
+    contradicted.
+    Lines of entries, which come last, run by run, in the order of each run's chain, and are left out with --last and
+    --state, have: line="entry", run, place, kind, id, version, transaction, attempt, key, state, open, at, due,
+    content, digest.
     Times are seconds since 1970. Arguments, results and texts that people or models wrote are left out: settlemark show
     --json has them.
 
@@ -120,6 +125,22 @@ def lines(ledger: Ledger, page: Page, *, batch: int = BATCH) -> Iterator[dict[st
     rows = oldest(ask, page, batch)
     while some := [transaction_in(row) for row in islice(rows, batch)]:
         yield from _with_effects(ledger, deque(some), batch)
+    if page.last is None and page.state is None:
+        yield from _entries(ledger, page, batch)
+
+
+def _entries(ledger: Ledger, page: Page, batch: int) -> Iterator[dict[str, Any]]:
+    """Yield the lines of entries, run by run, with a batch of them in memory."""
+    from settlemark.ledger._replica.looking import looking
+
+    run, place = ("", 0) if page.run is None else (page.run, 0)
+    while some := looking(ledger, lambda look: look.book.entries.page(run, place, batch)):  # noqa: B023 - called at once
+        for entry in some:
+            if page.run is not None and entry.run != page.run:
+                return
+            if page.since is None or entry.at >= page.since:
+                yield _entry(entry)
+        run, place = some[-1].run, some[-1].place
 
 
 def _with_effects(ledger: Ledger, decisions: deque[RecordedTransaction], batch: int) -> Iterator[dict[str, Any]]:
@@ -155,22 +176,21 @@ def _with_effects(ledger: Ledger, decisions: deque[RecordedTransaction], batch: 
 
 def _decision(recorded: RecordedTransaction) -> dict[str, Any]:
     row = recorded.row
-    # Packed, here and below: tables of fields.
     return {
-        "line": "decision", "transaction": row.name, "attempt": row.attempt, "run": row.run,
+        "line": "decision", "transaction": row.name, "attempt": row.attempt, "run": row.run, "agents": list(row.agents),
         "state": recorded.state.value, "reason": None if recorded.reason is None else recorded.reason.value,
         "link": recorded.link, "epoch": recorded.epoch,
         "ordinal": row.ordinal, "owner": row.owner, "opened_at": row.at, "sealed_at": recorded.sealed_at,
         "decided_at": recorded.decided_at, "settled_at": recorded.settled_at,
         "waits": [waited._asdict() for waited in recorded.waits],
-    }  # fmt: skip
+    }  # fmt: skip # a table of fields
 
 
 def _effect(run: str, row: Any) -> dict[str, Any]:
     (
         name, attempt, position, key, tool, kind, scopes, held, call_id, fingerprint, version, outcome, tag, intended,
         settled, disposition, link, question, contradicted,
-    ) = row  # fmt: skip
+    ) = row  # fmt: skip # a row, unpacked in the order of its columns
     return {
         "line": "effect", "transaction": name, "attempt": attempt, "run": run, "position": position, "key": key,
         "tool": tool, "class": kind, "scope": " ".join(json_text.decode(scopes)), "held": bool(held),
@@ -178,7 +198,16 @@ def _effect(run: str, row: Any) -> dict[str, Any]:
         "fingerprint": fingerprint, "version": version, "outcome": outcome, "tag": tag, "intended_at": intended,
         "settled_at": settled, "disposition": disposition, "link": link, "question": question,
         "contradicted": bool(contradicted),
-    }  # fmt: skip
+    }  # fmt: skip # a table of fields
+
+
+def _entry(entry: Entry) -> dict[str, Any]:
+    return {
+        "line": "entry", "run": entry.run, "place": entry.place, "kind": entry.kind, "id": entry.id,
+        "version": entry.version, "transaction": entry.name, "attempt": entry.attempt, "key": entry.key,
+        "state": entry.state, "open": entry.open, "at": entry.at, "due": entry.due, "content": entry.content,
+        "digest": entry.digest,
+    }  # fmt: skip # a table of fields
 
 
 __all__ = ["export", "lines"]

@@ -42,7 +42,7 @@ def prune(
         url = named_url(ledger)
         with reading(url, namespace=namespace) as looking:  # counting blocks nobody
             found = looking.read(lambda book: book.old(age))
-        done = Pruned(found.payloads, found.keys, found.kept)
+        done = Pruned(found.payloads, found.keys, found.kept, entries=found.entries)
         if not dry_run:
             opened = open_ledger(url, namespace=namespace, create=False, wait=options.WAIT_SECONDS)
             try:
@@ -77,6 +77,8 @@ def _told(done: Pruned, went: str) -> str:
     parts = [f"The payloads of {done.payloads} transaction(s) {went}, and {done.keys} {went} whole"]
     if done.fences:
         parts.append(f"the cancellation of {done.fences} run(s) {went}")
+    if done.entries:
+        parts.append(f"what {done.entries} entries say {went}")
     if done.kept:
         parts.append(f"{done.kept} stay, with something left to mend or in doubt: see settlemark residue")
     return "; ".join(parts) + "."

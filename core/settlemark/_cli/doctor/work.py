@@ -9,6 +9,7 @@ from settlemark._api.who_waits import Ends, Standing, duration, name_of, owner_o
 from settlemark._cli.doctor.files import size
 from settlemark._cli.doctor.finding import Finding, Severity
 from settlemark._edges.plain import plain
+from settlemark._report.judged import in_force
 from settlemark.ledger._replica.looking import Look
 from settlemark.ledger._replica.replica import IMAGE_EVERY
 from settlemark.ledger._workers import process
@@ -23,6 +24,7 @@ def examine(look: Look, clock: Callable[[], float]) -> Iterator[Finding]:
     """Check one snapshot of the store."""
     yield _skew(look, clock)
     yield from _workers(look)
+    yield _policies(look)
     yield _log(look)
     stand, now = _waiting.found(look)
     yield from _unfinished(stand, now)
@@ -70,6 +72,30 @@ def _workers(look: Look) -> Iterator[Finding]:
             f"{process(worker.name)} {told}",
             "any process that settles here takes its work up; or settlemark recover --module YOURAPP.TOOLS",
         )
+
+
+def _policies(look: Look) -> Finding:
+    """Tell by which policies the processes that are alive judge calls: each has its own in force."""
+    judged = in_force(look.book, [worker.name for worker in look.workers() if worker.alive])
+    by: dict[tuple[str, str], list[str]] = {}
+    for worker, policy in judged.items():
+        by.setdefault(policy, []).append(worker)
+    if not by:
+        return Finding("policies", Severity.OK, "no process that is alive has judged a call lately")
+    versions = [version for version, _ in by]
+    told = [
+        f"{version if versions.count(version) == 1 else f'{version} (table {digest[:8]})'} in"
+        f" {', '.join(process(worker) for worker in sorted(workers))}"
+        for (version, digest), workers in sorted(by.items())
+    ]
+    if len(by) > 1:
+        return Finding(
+            "policies",
+            Severity.ATTENTION,
+            f"processes judge by different policies at once: {'; '.join(told)}",
+            "a policy is in force per process, from Settlement(policy=…) or enforce: put one in force in all of them",
+        )
+    return Finding("policies", Severity.OK, f"{told[0]}; a policy is in force per process")
 
 
 def _log(look: Look) -> Finding:

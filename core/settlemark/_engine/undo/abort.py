@@ -8,16 +8,18 @@ from typing import Any, NoReturn
 
 from settlemark._acts.effect import Effect
 from settlemark._acts.perform import Program
+from settlemark._acts.requests import Wait
 from settlemark._attempt.attempt import Attempt
 from settlemark._engine.doubt import Probing, Residue, effect_of_key
 from settlemark._engine.freshness import Freshness
 from settlemark._engine.kernel import Kernel, log
+from settlemark._engine.undo.record_end import record_end
 from settlemark._engine.undo.take_back import TakingBack
 from settlemark._model.effect_class import Outcome
 from settlemark._observe.logs import about_txn
-from settlemark._protocol.holdings import DETACHED, Txn, fire
+from settlemark._protocol.holdings import DETACHED, Ticket, Txn, fire
 from settlemark._protocol.protocol import NOBODY, Protocol
-from settlemark._protocol.states import Reason, State
+from settlemark._protocol.states import FINISHED, Reason, State
 from settlemark.ledger._contract import Book
 from settlemark.ledger._workers import process
 
@@ -38,16 +40,16 @@ class Undoing:
         self._taking_back = taking_back
         self.given: set[Txn] = set()  # taken to be concluded, by programs that have perhaps yet to begin
 
-    def abort(self, attempt: Attempt, reason: Reason, **detail: Any) -> Program[None]:
+    def abort(self, attempt: Attempt, reason: Reason, *, retried: bool = True, **detail: Any) -> Program[None]:
         """Abort a transaction and return when everything of it is undone or named.
 
         One that is releasing is past that: this waits for it, and leaves it as it ends. One that goes on by
-        itself when the store works again is not waited for.
+        itself when the store works again is not waited for. With `retried` false nobody would run a retry of it.
         """
         txn = attempt.txn
         if txn is None or attempt.handed_over:
             return
-        yield from self.abort_within_call(attempt, reason, **detail)
+        yield from self.abort_within_call(attempt, reason, retried=retried, **detail)
         if txn.state in (State.ABORTING, State.RELEASING, State.ABORTED):
             yield from self._kernel.waits.until_finished(attempt, txn)
 
@@ -61,17 +63,31 @@ class Undoing:
         with self._kernel.local as protocol:
             raise protocol.refusal(attempt.live)
 
-    def abort_within_call(self, attempt: Attempt, reason: Reason, **detail: Any) -> Program[None]:
+    def abort_within_call(
+        self, attempt: Attempt, reason: Reason, *, retried: bool = True, **detail: Any
+    ) -> Program[None]:
         """Abort a transaction from within one of its calls: it is undone when that has returned."""
         txn, detail = attempt.live, attempt.records.cause(detail)
+        noted = False
 
-        def mark(protocol: Protocol, _book: Book) -> None:
+        def mark(protocol: Protocol, book: Book) -> None:
+            nonlocal noted
+            if not retried:
+                protocol.drop_retry(txn)
             protocol.abort(txn, reason, **detail)
             if txn.id == DETACHED:
                 self._kernel.attempts.pop(txn, None)  # its caller may have gone when the store works again
+            elif attempt.written and txn.state is State.ABORTING:
+                attempt.put(book, [attempt.state_change(self._kernel.clock())])
+                noted = True
 
-        # While the store fails this stays queued, and the maintenance thread concludes it when the store works again.
-        yield from self._kernel.queue_step(mark)
+        if retried:
+            # While the store fails this stays queued, and the maintenance thread concludes it when the store works.
+            taken = yield from self._kernel.queue_step(mark, durable=attempt.written)
+        else:  # what ended processes left is taken up again, should the store fail
+            yield from self._kernel.step(mark, durable=attempt.written)
+            taken = True
+        attempt.abort_on_disk = taken and noted
         yield from self.tidy()
 
     def suspend(self, attempt: Attempt) -> Program[None]:
@@ -132,18 +148,63 @@ class Undoing:
     def conclude(self, txn: Txn) -> Program[None]:
         with self._kernel.local:
             attempt = self._kernel.attempts.get(txn)
-            if attempt is None or attempt.concluding:
-                return  # another worker's, or one that recovery takes up; or a program is at it
-            attempt.concluding = True
+            if attempt is not None and attempt.concluding:
+                return  # a program is at it
+            if attempt is not None:
+                attempt.concluding = True
+        if attempt is None:
+            yield from self._conclude_nobodys(txn)
+            return
         try:
             if txn.owner == self._kernel.ledger.worker or (yield from self._own(txn)):
                 yield from self._conclude_attempt(attempt, txn)
+            else:
+                self._fire_waiters(attempt)
         finally:
             attempt.concluding = False
 
+    def _conclude_nobodys(self, txn: Txn) -> Program[None]:
+        """Record the end of a transaction that was put aside, and whose process may have ended; it had nothing to undo.
+
+        What is still to be undone is taken up by recovery, and what another worker owns is its own to conclude.
+        """
+        if txn.state is not State.ABORTED or txn.owner != NOBODY or txn.id == DETACHED:
+            return
+
+        def record(_protocol: Protocol, book: Book) -> None:
+            found = book.load(txn.name)
+            if found is not None and found.row.attempt == txn.attempt and found.state not in FINISHED:
+                cause = txn.detail.get("cause") or txn.detail.get("verdict")
+                record_end(book, found, txn.reason, self._kernel.clock(), str(cause) if cause else None)
+
+        yield from self._kernel.queue_step(record)
+
+    def is_at(self, txn: Txn) -> bool:
+        """Whether a program of this process concludes the abort of a transaction, or is to."""
+        attempt = self._kernel.attempts.get(txn)
+        waits = txn in self.given or txn in self._kernel.protocol.board.aborted
+        return attempt is not None and (waits or attempt.concluding or attempt.end_queued)
+
+    def until_on_record(self, txn: Txn) -> Program[None]:
+        """Wait until the end of an aborted transaction is on record, where a program of this process sees to that."""
+        with self._kernel.local:
+            attempt, ticket = self._kernel.attempts.get(txn), Ticket()
+            waits = attempt is not None and self.is_at(txn)
+            if attempt is not None and waits:
+                attempt.waiters.append(ticket)
+        if attempt is None:
+            yield from self._conclude_nobodys(txn)
+        elif waits:
+            yield Wait(ticket, self._kernel.callers.time_for(txn, attempt.wait), txn.name, "its own", final=True)
+
+    def _fire_waiters(self, attempt: Attempt) -> None:
+        with self._kernel.local:
+            waiters, attempt.waiters = attempt.waiters, []
+        fire(waiters)
+
     def _conclude_attempt(self, attempt: Attempt, txn: Txn) -> Program[None]:
         interrupted: BaseException | None = None
-        if attempt.written and txn.state is State.ABORTING:
+        if attempt.written and txn.state is State.ABORTING and not attempt.abort_on_disk:
             # On disk before anything is undone: a process that comes after a crash must not go on with it.
             try:
                 if not (yield from self._recorded(attempt)):
@@ -230,9 +291,7 @@ class Undoing:
             why,
             extra=about_txn(attempt.live, state=attempt.live.state.value),
         )
-        with self._kernel.local:
-            waiters, attempt.waiters = attempt.waiters, []
-        fire(waiters)
+        self._fire_waiters(attempt)
         self._kernel.call_maintenance()
 
     def _put_off_undo(self, attempt: Attempt, txn: Txn, effect: Effect) -> Program[None]:
@@ -260,9 +319,7 @@ class Undoing:
             protocol.wake_watchers(txn)  # programs that wait for its end here have done what can be done now
 
         yield from self._kernel.queue_step(put_off)
-        with self._kernel.local:
-            waiters, attempt.waiters = attempt.waiters, []
-        fire(waiters)
+        self._fire_waiters(attempt)
         if effect.outcome is Outcome.UNKNOWN:
             self._probing.doubt()
 
@@ -271,7 +328,7 @@ class Undoing:
 
         def own(protocol: Protocol, _book: Book) -> bool:
             if txn.owner not in (NOBODY, self._kernel.ledger.worker):
-                self._kernel.attempts.pop(txn, None)
+                self._kernel.telling.leave(self._kernel.attempts.pop(txn, None))
                 return False
             if txn.owner == NOBODY:
                 protocol.own(txn, self._kernel.ledger.worker)

@@ -52,7 +52,8 @@ class Mending:
         gone = late.outcome is not Outcome.UNDONE
         done = "undone on request" if is_to_rewind(*found) else "undone after its transaction was"
         became = late.disposed.told or ("gone when it was to be undone" if gone else done)
-        disposed = Disposed(note=f"{became} {before.note}" if before.note else became)  # with who had told of it
+        note = f"{became} {before.note}" if before.note else became  # with who had told of it
+        disposed = Disposed(late.disposed.disposition, note)
         told = OutcomeChange.of(
             key, late.outcome, before.result, before.error, late.tag, disposed, self._kernel.clock(), row.tool
         )
@@ -62,7 +63,7 @@ class Mending:
 
         yield from self._kernel.queue_step(tell, durable=True)
         tell_change(told)
-        return False  # a write, whoever read meanwhile must not go by it
+        return False  # a write: no plan may go by what it read meanwhile
 
 
 def tell_change(change: OutcomeChange) -> None:

@@ -8,8 +8,9 @@ from settlemark._acts.current import CurrentCall
 from settlemark._acts.effect import Effect
 from settlemark._acts.perform import _NOT_THE_HANDLERS, NOBODY_KNOWS, Inquiry, Program, Retries
 from settlemark._acts.requests import Act, Sleep
-from settlemark._edges.wording import in_words
-from settlemark._model.disposition import Disposed
+from settlemark._edges.errors import MovedOn
+from settlemark._edges.wording import in_words, is_a
+from settlemark._model.disposition import Disposed, Disposition
 from settlemark._model.effect_class import UNKNOWN, EffectClass, Outcome
 from settlemark._model.made import is_gone
 from settlemark._protocol.states import Tag
@@ -54,7 +55,8 @@ def undo(
     if handler is None or "undo" in effect.withheld:
         joined = ": " if "undo" in effect.withheld else ", and "
         effect.tag = Tag.UNRESOLVED
-        effect.disposed = Disposed(note=_undone_within(made()) or f"it happened{joined}{no_undo(effect)}")
+        note = _undone_within(made()) or f"it happened{joined}{no_undo(effect)}"
+        effect.disposed = Disposed(Disposition.NO_UNDO, note)
         return False
     failures = 0
     while True:
@@ -66,11 +68,11 @@ def undo(
             raise
         except BaseException as error:
             failures += 1
-            if failures < retries.tries:
+            if failures < retries.tries and not is_a(error, MovedOn):
                 yield Sleep(retries.pause(failures), final=True)
                 continue
             effect.tag = Tag.UNRESOLVED
-            effect.disposed = Disposed(note=f"its undo failed {failures} times: {in_words(error)}")
+            effect.disposed = _stands(error, failures)
             return False
         effect.outcome = Outcome.UNDONE
         if declaration.cost is None:
@@ -78,6 +80,12 @@ def undo(
             return True
         effect.tag, effect.disposed = Tag.UNRESOLVED, Disposed(note=f"undone, but a cost stays: {declaration.cost}")
         return False
+
+
+def _stands(error: BaseException, failures: int) -> Disposed:
+    if is_a(error, MovedOn):
+        return Disposed(Disposition.MOVED_ON, f"its undo no longer applies: {in_words(error)}")
+    return Disposed(Disposition.UNDO_FAILED, f"its undo failed {failures} times: {in_words(error)}")
 
 
 def _undone_within(made: Sequence[Effect]) -> str | None:

@@ -63,7 +63,7 @@ class TakingBack:
                 except BaseException as error:
                     interrupted = error
                     why = f"its undo was interrupted: {in_words(error)}"
-                    effect.tag, effect.disposed = Tag.UNRESOLVED, Disposed(note=why)
+                    effect.tag, effect.disposed = Tag.UNRESOLVED, Disposed(Disposition.UNDO_FAILED, why)
             if clean is None:
                 return False
             stays_clean = clean
@@ -195,7 +195,8 @@ class TakingBack:
             undoable = effect.declaration.undo is not None or effect.missing is not None
             effect.tag, effect.disposed = Tag.UNRESOLVED, known.disposed
             if not undoable:
-                effect.disposed = Disposed(note=f"it happened, and {no_undo(effect)} ({known.disposed})")
+                note = f"it happened, and {no_undo(effect)} ({known.disposed})"
+                effect.disposed = Disposed(Disposition.NO_UNDO, note)
             elif known.disposition is not Disposition.TO_UNDO:
                 effect.disposed = Disposed(Disposition.TO_UNDO, f"({known.disposed})")
         return OutcomeChange.of(

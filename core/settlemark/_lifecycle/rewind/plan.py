@@ -254,32 +254,37 @@ def _left_before(recorded: RecordedTransaction, effect: RecordedEffect) -> str |
 
 
 class _Above:
-    """Others' effects in the world, by the type of their scopes."""
+    """Others' effects in the world, by the type of their scopes.
+
+    What commutes with an effect is not built upon it: the two are undone in any order.
+    """
 
     def __init__(self, others: Iterable[RecordedTransaction]) -> None:
-        self._by_type: dict[str, list[tuple[tuple[int, str], Scope, str]]] = {}
+        self._by_type: dict[str, list[tuple[tuple[int, str], Scope, str, str | None]]] = {}
         for recorded in others:
             if recorded.state not in _BUILDS:
                 continue
             for effect in recorded.effects:
                 if not happened(recorded, effect):
                     continue
-                for scope in _scopes(effect):
-                    entry = (_place(recorded)[:2], scope, recorded.row.name)
+                for scope in scopes_of(effect):
+                    entry = (_place(recorded)[:2], scope, recorded.row.name, effect.row.commutes)
                     self._by_type.setdefault(scope.type, []).append(entry)
 
     def builder(self, recorded: RecordedTransaction, effect: RecordedEffect) -> str | None:
         """Return who has written on an effect's scopes since, or None."""
-        place = _place(recorded)[:2]
-        for mine in _scopes(effect):
-            for theirs, scope, name in self._by_type.get(mine.type, ()):
-                if theirs > place and scope.overlaps(mine):
+        place, group = _place(recorded)[:2], effect.row.commutes
+        for mine in scopes_of(effect):
+            for theirs, scope, name, their_group in self._by_type.get(mine.type, ()):
+                commute = group is not None and group == their_group and scope == mine
+                if theirs > place and scope.overlaps(mine) and not commute:
                     return name
         return None
 
 
-def _scopes(effect: RecordedEffect) -> list[Scope]:
+def scopes_of(effect: RecordedEffect) -> list[Scope]:
+    """Return the scopes that an effect has touched."""
     return [Scope.parse(text) for text in json_text.decode(effect.row.scopes)]
 
 
-__all__ = ["Affected", "Rewind", "Sorted", "Touched", "happened", "sort"]
+__all__ = ["Affected", "Rewind", "Sorted", "Touched", "happened", "scopes_of", "sort"]

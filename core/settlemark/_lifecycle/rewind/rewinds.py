@@ -297,11 +297,13 @@ class Rewinds:
         at = self._kernel.clock()
         todo = Disposed(Disposition.TO_REWIND, f"({request.word})")
         changes: list[Change] = [_outcome(touched, Tag.UNRESOLVED, todo, at) for touched in look.sorted.undo]
+        conflicts = {touched.key for touched in look.sorted.conflicts}
         for touched in (*look.sorted.residue, *look.sorted.conflicts):
             if touched.effect.tag in (None, Tag.CLEAN):  # else the residue names it, and why
                 tag = Tag.LEAKED if touched.effect.row.held else Tag.UNRESOLVED
                 note = f"it stays, although it was to be undone on request: {touched.why} ({request.word})"
-                changes.append(_outcome(touched, tag, Disposed(note=note), at))
+                stuck = Disposition.MOVED_ON if touched.key in conflicts else Disposition.NO_UNDO
+                changes.append(_outcome(touched, tag, Disposed(stuck, note), at))
         cause = str(request.word)
         for attempts in look.attempts.values():
             last = max(attempts, key=lambda recorded: recorded.row.attempt)

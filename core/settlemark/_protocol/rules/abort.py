@@ -98,10 +98,15 @@ class Aborts:
             board.versions.keep_plan(txn)
         if board.chronicle is not None:
             board.chronicle.aborted(txn)
-        if txn.retry and txn.reason in RETRIED and txn.run not in board.fenced:
+        if txn.retry and txn.reason in RETRIED and not self._is_stopped(txn):
             self.succeed(txn)
         else:
             self.retire(txn)
+
+    def _is_stopped(self, txn: Txn) -> bool:
+        """Whether an operator keeps its run, or an agent in it, from acting, for good or for now."""
+        board = self._board
+        return txn.run in board.fenced or any(halt.covers(txn.run, (), txn.agents) for halt in board.halts.values())
 
     def succeed(self, txn: Txn) -> None:
         """Begin the next attempt in the old one's place, with its holds as declared holds."""
@@ -119,6 +124,7 @@ class Aborts:
             role=txn.role,
             guards=txn.guards,
             queues=txn.queues,
+            agents=txn.agents,
         )
         txn.successor = again
         if board.chronicle is not None:
@@ -138,6 +144,9 @@ class Aborts:
                 board.enter_line(hold)
                 again.begins_again = True
             hold.declared, hold.last_act = True, 0
+            # Who has touched it in another way, too, holds it alone from the first: else it would claim it beside an
+            # older one of its group that waits, be wounded by that again, and so on without end.
+            hold.commutes = None if hold.commutes else hold.commutes
         if again.begins_again:
             board.tell_tied()
         board.wake(txn)

@@ -6,6 +6,9 @@
   cleanly waits for every older holder too.
 * *Read*: of settled state only; it waits for another's claim, undo or release. An early read depends on the author of
   what it read (`ties`).
+* *Commuting* effects, of one group on one scope, claim it together: they wait for each other in nothing, and meet
+  everything else as any claim does. A transaction that touches the scope in any other way, too, claims it alone; that
+  touch counts as its first there, since others of the group may have settled above it.
 * A held effect waits for nobody before the commit. A touch below the floor is restamped (`precedence`).
 
 A blocked request asks again when the holder it waits for has moved. Every wait goes from a larger position to a smaller
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from settlemark._model.scope import Scope
     from settlemark._protocol.board import Board
     from settlemark._protocol.rules.calls import Calls
+    from settlemark._protocol.rules.frontier import Halts
     from settlemark._protocol.rules.precedence import Precedence
     from settlemark._protocol.rules.staleness import Staleness
     from settlemark._protocol.rules.tools import Tools
@@ -38,7 +42,14 @@ class Admission:
     """Admits requests, or says whom they wait for."""
 
     def __init__(
-        self, board: Board, calls: Calls, tools: Tools, staleness: Staleness, precedence: Precedence, line: Line
+        self,
+        board: Board,
+        calls: Calls,
+        tools: Tools,
+        staleness: Staleness,
+        precedence: Precedence,
+        line: Line,
+        halts: Halts,
     ) -> None:
         self._board = board
         self._calls = calls
@@ -46,16 +57,19 @@ class Admission:
         self._staleness = staleness
         self._precedence = precedence
         self._line = line
+        self._halts = halts
 
     def admit(self, call: Call, planned: tuple[str, str, int] | None, patient: bool) -> Blocked | None:
         """Admit a request and return None, or return whom it waits for; ask again when that one has moved.
 
         Raises:
-            LateAppend, Refused, Revoked, Entangled, StateError: see `Protocol.admit`.
+            LateAppend, Refused, Halted, Revoked, Entangled, StateError: see `Protocol.admit`.
         """
         txn, scope, mode, board = call.txn, call.scope, call.mode, self._board
         if txn.state is not State.OPEN:
             self._calls.refuse_append(txn, scope)
+        if board.halts:
+            self._halts.refuse_call(txn, scope)
         tied = txn.parent or txn.group
         if tied:
             refuse_callers(board.by_id, txn.name, txn.parent, scope)
@@ -73,11 +87,12 @@ class Admission:
             wrong = self._staleness.found(txn, planned=True)
             if wrong is not None:
                 self._staleness.refuse(txn, wrong)
-        hold = call.hold or self._touch(txn, scope, declared=False)
+        hold = call.hold or self._touch(txn, scope, call.commutes)
+        hold.stands_for(call.commutes)
         call.hold = hold
         match = board.match(hold)
-        self._precedence.meet_claims(txn, match)
-        blocked = None if mode is Mode.HELD else self.blocked(txn, mode, match, scope)
+        self._precedence.meet_claims(hold, match)
+        blocked = None if mode is Mode.HELD else self.blocked(mode, hold, match)
         if blocked is None and mode is not Mode.HELD and patient and board.index.lined:
             blocked = self._line.stand(txn, mode, hold, match)
         if (blocked is not None) is not call.wanting:
@@ -93,7 +108,7 @@ class Admission:
         """Hold what an open transaction may touch; a transaction in another state holds nothing new."""
         if txn.state is State.OPEN:
             for scope in scopes:
-                self._touch(txn, scope, declared=True)
+                self._touch(txn, scope, None)
 
     def in_the_way(self, call: Call) -> Blocked | None:
         """Return whom a waiting request waits for; nothing moves."""
@@ -101,15 +116,15 @@ class Admission:
         if not call.wanting or hold is None:
             return None
         match = self._board.match(hold)
-        blocked = self.blocked(call.txn, call.mode, match, call.scope)
+        blocked = self.blocked(call.mode, hold, match)
         return blocked or (self._line.before(call.txn, call.mode, hold, match) if self._board.index.lined else None)
 
-    def blocked(self, txn: Txn, mode: Mode, match: Match, scope: Scope) -> Blocked | None:
+    def blocked(self, mode: Mode, hold: Hold, match: Match) -> Blocked | None:
         """Return whom a read, or an eager effect, has to wait for."""
-        board = self._board
+        board, txn, scope = self._board, hold.txn, hold.scope
         if mode is not Mode.READ:
             # The nearest older one: waiters form a chain, and a departure wakes one of them.
-            older = self._older(txn, match, HOLDS if mode is Mode.FINAL else ACTIVE)
+            older = self._older(hold, match, HOLDS if mode is Mode.FINAL else ACTIVE)
             if older is not None:
                 return Blocked(older, scope)
         if mode is Mode.FINAL:
@@ -117,13 +132,14 @@ class Admission:
             if ahead is not None:
                 return ahead
         early = mode is Mode.READ and ties.reads_through(txn)
-        for hold in sorted(board.index.members(match, BUSY), key=AGE):
-            if hold.txn is not txn and not (early and ties.is_open_to(hold)):
-                return Blocked(hold.txn, scope)
+        for other in sorted(board.index.members(match, BUSY), key=AGE):
+            passes = hold.commutes_with(other) or (early and ties.is_open_to(other))
+            if other.txn is not txn and not passes:
+                return Blocked(other.txn, scope)
         if mode is not Mode.READ:
-            for hold in sorted(board.index.members(match, READING), key=AGE):
-                if hold.txn is not txn:
-                    return Blocked(hold.txn, scope)
+            for other in sorted(board.index.members(match, READING), key=AGE):
+                if other.txn is not txn:
+                    return Blocked(other.txn, scope)
         return None
 
     def refuse_circle(self, call: Call, blocked: Blocked) -> None:
@@ -139,31 +155,43 @@ class Admission:
             self._calls.withdraw(call)
             raise
 
-    def _touch(self, txn: Txn, scope: Scope, *, declared: bool) -> Hold:
+    def _touch(self, txn: Txn, scope: Scope, group: str | None) -> Hold:
+        """Return a hold on a scope that an effect of a group touches (empty: anything else), or declares (None)."""
         index, versions, position = self._board.index, self._board.versions, txn.position
         path = index.enter(scope)
         # No floor of the scope's whole type reaches the position: the common case, decided without a walk.
         reached = versions.base >= position or path[0].all_floor >= position or bool(versions.folded)
-        if reached and not (txn.holds and self._is_covered(txn, scope)):
+        if reached and not (txn.holds and self._is_covered(txn, scope, group)):
             match = index.match(scope) if index.wildcards else Match(path[:-1], path[-1:])
             if versions.floor(scope, match) >= position:
                 self._precedence.restamp(txn)
-        return self._board.hold_at(txn, scope, path, declared=declared)
+        return self._board.hold_at(txn, scope, path, declared=group is None)
 
-    def _is_covered(self, txn: Txn, scope: Scope) -> bool:
+    def _is_covered(self, txn: Txn, scope: Scope, group: str | None) -> bool:
         match = self._board.index.match(scope)
         held = txn.holds
         # A node on the way covers the scope, unless a wildcard branched the way to it.
-        if any(node in held and held[node].scope.covers(scope) for node in match.ways):
-            return True
-        return any(node in held and held[node].scope.covers(scope) for node in match.ends)
+        return any(
+            node in held and held[node].scope.covers(scope) and self.stands_alone(held[node], scope, group)
+            for nodes in (match.ways, match.ends)
+            for node in nodes
+        )
 
-    def _older(self, txn: Txn, match: Match, layer: int) -> Txn | None:
-        index, live = self._board.index, self._board.live
+    @staticmethod
+    def stands_alone(hold: Hold, scope: Scope, group: str | None) -> bool:
+        """Whether nobody can have settled above a hold with what does not commute with a group's effect on a scope.
+
+        Where it stands for commuting effects alone, others of their group can have.
+        """
+        return not hold.commutes or hold.declared or (hold.commutes == group and hold.scope == scope)
+
+    def _older(self, hold: Hold, match: Match, layer: int) -> Txn | None:
+        index, live, txn = self._board.index, self._board.live, hold.txn
         position = index.below(match, layer, txn.position)
         while position is not None:
             older = live[position]
-            if not (txn.group and older.state in UNSETTLED and are_siblings(self._board.by_id, txn, older)):
+            branch = txn.group and older.state in UNSETTLED and are_siblings(self._board.by_id, txn, older)
+            if not (branch or all_commute(hold, older, layer)):
                 return older
             position = index.below(match, layer, position)
         return None
@@ -207,4 +235,13 @@ class Admission:
                 board.chronicle.saw(txn, seen, first=first)
 
 
-__all__ = ["Admission"]
+def all_commute(hold: Hold, other: Txn, layer: int = HOLDS) -> bool:
+    """Whether a hold commutes with all that another transaction holds (or is active on) where the two overlap."""
+    return bool(hold.commutes) and all(
+        hold.commutes_with(theirs)
+        for theirs in other.holds.values()
+        if (layer == HOLDS or theirs.active) and theirs.scope.overlaps(hold.scope)
+    )
+
+
+__all__ = ["Admission", "all_commute"]

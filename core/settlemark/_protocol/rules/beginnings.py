@@ -22,15 +22,16 @@ if TYPE_CHECKING:
     from settlemark._protocol.board import Board
     from settlemark._protocol.holdings import Role
     from settlemark._protocol.index import Position
-    from settlemark._protocol.rules.frontier import Fences
+    from settlemark._protocol.rules.frontier import Fences, Halts
 
 
 class Beginnings:
     """Puts transactions on the board."""
 
-    def __init__(self, board: Board, fences: Fences) -> None:
+    def __init__(self, board: Board, fences: Fences, halts: Halts) -> None:
         self._board = board
         self._fences = fences
+        self._halts = halts
 
     def begin(  # noqa: PLR0913, PLR0917 - one keyword for each property
         self,
@@ -47,18 +48,25 @@ class Beginnings:
         guards: Guards,
         queues: bool,
         mends: bool,
+        agents: tuple[str, ...] = (),
         into: Txn | None = None,
     ) -> Txn:
         """Return a new open transaction; see `Protocol.begin`.
 
         Raises:
             Cancelled: the run is fenced.
+            Halted: the run, or everything, is halted.
             Entangled: it declares what its parent holds.
             StateError: its hold has been dropped.
         """
         board = self._board
         run = run or name.split("/", 1)[0]
         self._fences.refuse(name, run)
+        caller = board.by_id.get(parent)
+        if not agents and caller is not None:
+            agents = caller.agents  # what begins in an agent's call, and names no other, is that agent's
+        if board.halts:
+            self._halts.refuse(name, run, agents, mends=mends)
         declared = list(declared)
         for scope in declared:
             refuse_callers(board.by_id, name, parent, scope)
@@ -83,6 +91,7 @@ class Beginnings:
             guards=Guards(*guards),
             queues=queues,
             mends=mends,
+            agents=agents,
         )
         txn.id, txn.position, txn.owner = board.next_serial(), position, owner
         txn.since = board.time
@@ -107,7 +116,15 @@ class Beginnings:
         return hold
 
     def split(
-        self, name: str, run: str, reads: list[Scope], guards: Guards, tools: Iterable[Any], *, hooked: bool
+        self,
+        name: str,
+        run: str,
+        reads: list[Scope],
+        guards: Guards,
+        tools: Iterable[Any],
+        *,
+        hooked: bool,
+        agents: tuple[str, ...] = (),
     ) -> Txn:
         """Return a new transaction, parked, that holds nothing and depends on these scopes; see `Protocol.split`."""
         board = self._board
@@ -117,7 +134,7 @@ class Beginnings:
         board.order.add(txn.position)
         for scope in reads:
             board.versions.read(txn, scope)
-        txn.parked, txn.hooked, txn.judged, txn.since = True, hooked, True, board.time
+        txn.parked, txn.hooked, txn.judged, txn.since, txn.agents = True, hooked, True, board.time, agents
         return txn
 
 

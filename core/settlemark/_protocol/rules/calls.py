@@ -18,14 +18,16 @@ if TYPE_CHECKING:
     from settlemark._model.scope import Scope
     from settlemark._protocol.board import Board
     from settlemark._protocol.rules.abort import Aborts
+    from settlemark._protocol.rules.frontier import Halts
 
 
 class Calls:
     """Follows each call from its request to its end."""
 
-    def __init__(self, board: Board, aborts: Aborts) -> None:
+    def __init__(self, board: Board, aborts: Aborts, halts: Halts) -> None:
         self._board = board
         self._aborts = aborts
+        self._halts = halts
 
     @staticmethod
     def number(call: Call) -> None:
@@ -105,10 +107,15 @@ class Calls:
         Raises:
             Refused: the transaction was aborted meanwhile.
             LateAppend: the transaction is sealed or settled.
+            Halted: a scope, the run or everything is halted; nothing moved.
         """
+        calls = list(calls)
         for call in calls:
             if call.txn.state is not State.OPEN:
                 self.refuse_append(call.txn, call.scope)
+            if self._board.halts:
+                self._halts.refuse_call(call.txn, call.scope)
+        for call in calls:
             call.txn.running += 1
             call.returned = False
 
@@ -168,12 +175,13 @@ class Calls:
         for scope in to:
             hold = board.hold(txn, scope, declared=False)
             hold.declared = False
+            hold.stands_for(call.commutes)
             hold.granted = min(hold.granted or broad.granted, broad.granted)
             hold.last_act = max(hold.last_act, broad.last_act)
             hold.claims += 1
             txn.claims += 1
             board.refresh(hold)
-            following = Call(txn, scope, call.mode, call.place, turned=call.turned)
+            following = Call(txn, scope, call.mode, call.place, turned=call.turned, commutes=call.commutes)
             following.hold, following.admitted, following.returned = hold, True, True
             self.number(following)
             narrower.append(following)

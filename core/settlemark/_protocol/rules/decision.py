@@ -3,6 +3,8 @@
 *Commit*: sealed, the oldest unfinished holder on every scope it touched, no undo running where its held effects will
 land, every read current and every tool as planned (`staleness`, asked last, in the same step). One that wrote nothing
 skips the first. Writers commit in position order on each scope, so committed transactions are conflict-serializable.
+Older holders that do nothing on a scope but commute with what it did there are passed by: the order of the two is no
+conflict, and one that touches the scope in another way afterwards is restamped above the floor first (`admission`).
 The commit raises the floors of the whole footprint and the versions of what was written, in the step of the decision.
 
 Two more things keep it waiting: unfinished branches of its choice, and work that it read early and is not settled.
@@ -19,6 +21,7 @@ from settlemark._edges.errors import StateError
 from settlemark._protocol import ties
 from settlemark._protocol.holdings import AGE, Blocked, Hold, Txn
 from settlemark._protocol.index import BUSY, HOLDS, Match
+from settlemark._protocol.rules.admission import all_commute
 from settlemark._protocol.states import Event, State
 from settlemark._protocol.ties import refuse_callers, refuse_circle, siblings
 
@@ -100,7 +103,9 @@ class Decision:
             if older is not None:
                 return Blocked(older, hold.scope)
             for other in sorted(board.index.members(match, BUSY), key=AGE) if hold.held else ():
-                if other.txn is not txn and (other.txn.state is State.ABORTING or not txn.guards.current):
+                if other.txn is txn or hold.commutes_with(other):
+                    continue
+                if other.txn.state is State.ABORTING or not txn.guards.current:
                     return Blocked(other.txn, hold.scope)  # a release must not meet an undo
         return None
 
@@ -112,7 +117,7 @@ class Decision:
             older = live[position]
             # The author of work it saw need not come first if that author only reads here.
             passes = txn.guards.reads == "any" and not (hold.claims or hold.held)
-            if not (passes and hold.scope in txn.preds.get(older.id, ())):
+            if not (passes and hold.scope in txn.preds.get(older.id, ())) and not all_commute(hold, older):
                 return older
             position = index.below(match, HOLDS, position)
         return None

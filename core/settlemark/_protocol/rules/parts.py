@@ -20,7 +20,7 @@ from settlemark._protocol.rules.admission import Admission
 from settlemark._protocol.rules.beginnings import Beginnings
 from settlemark._protocol.rules.calls import Calls
 from settlemark._protocol.rules.decision import Decision
-from settlemark._protocol.rules.frontier import Fences, Frontier
+from settlemark._protocol.rules.frontier import Fences, Frontier, Halts
 from settlemark._protocol.rules.ownership import Ownership
 from settlemark._protocol.rules.precedence import Precedence
 from settlemark._protocol.rules.staleness import Staleness
@@ -41,11 +41,14 @@ class Parts:
         self.tools = Tools(board, self.aborts)
         self.staleness = Staleness(board, self.tools, self.aborts)
         self.precedence = Precedence(board, self.aborts)
-        self.calls = Calls(board, self.aborts)
-        self.admission = Admission(board, self.calls, self.tools, self.staleness, self.precedence, self.line)
+        self.halts = Halts(board, self.aborts)
+        self.calls = Calls(board, self.aborts, self.halts)
+        self.admission = Admission(
+            board, self.calls, self.tools, self.staleness, self.precedence, self.line, self.halts
+        )
         self.decision = Decision(board, self.tools, self.aborts)
         self.fences = Fences(board, self.aborts)
-        self.beginnings = Beginnings(board, self.fences)
+        self.beginnings = Beginnings(board, self.fences, self.halts)
         self.frontier = Frontier(board)
         self.ownership = Ownership(board, self.calls, self.line)
 
@@ -57,6 +60,9 @@ class Parts:
             c.Split: self.beginnings.split,
             c.Cancel: self.fences.cancel,
             c.Unfence: self.fences.unfence,
+            c.Halt: self.halts.halt,
+            c.Lift: self.halts.lift,
+            c.Joined: self.halts.join,
             c.Admit: self.admission.admit,
             c.Declare: self.admission.declare,
             c.Withdraw: self.calls.withdraw,
@@ -77,6 +83,7 @@ class Parts:
             c.Rebind: self.tools.rebind,
             c.Revoke: self.tools.revoke,
             c.Reinstate: self.tools.reinstate,
+            c.Owe: self.tools.owe,
             c.Park: self.ownership.park,
             c.Own: self.ownership.own,
             c.Bury: self.ownership.bury,
@@ -126,7 +133,7 @@ def _call(board: Board, ref: c.CallRef) -> Call:
         raise InternalError(f"no call of {txn.name} has had the number {ref.number}: it has made {txn.numbered}")
     if 0 < ref.number <= txn.numbered:
         raise _OverError
-    return Call(txn, ref.scope, ref.mode, ref.place, turned=ref.turned, leaves=ref.leaves)
+    return Call(txn, ref.scope, ref.mode, ref.place, turned=ref.turned, leaves=ref.leaves, commutes=ref.commutes)
 
 
 def _calls(board: Board, refs: tuple[c.CallRef, ...]) -> tuple[Call, ...]:

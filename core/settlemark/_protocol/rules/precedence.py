@@ -3,6 +3,7 @@
 * A touch that meets a younger's claim *wounds* the younger (which aborts, is undone and is retried) when the toucher
   held part of the scope before the claim was granted, or holds a claim itself; otherwise the toucher is *restamped*
   above it.
+* Claims of one group on one scope commute: neither gives way.
 * A restamp gives a fresh position and moves along, in their order, the younger unfinished holders of what the restamped
   one claims, transitively. The hold it works under stays behind it.
 
@@ -30,13 +31,14 @@ class Precedence:
         self._board = board
         self._aborts = aborts
 
-    def meet_claims(self, txn: Txn, match: Match) -> None:
-        """Wound younger transactions that claim what this one touches, or restamp this one above them."""
+    def meet_claims(self, hold: Hold, match: Match) -> None:
+        """Wound younger transactions that claim what a hold's own touches, or restamp that one above them."""
+        txn = hold.txn
         for other in sorted(self._board.index.members(match, BUSY), key=AGE):
             rival = other.txn
             if rival is txn or rival.state not in UNSETTLED or rival.position < txn.position or not other.claims:
                 continue
-            if are_siblings(self._board.by_id, txn, rival):
+            if hold.commutes_with(other) or are_siblings(self._board.by_id, txn, rival):
                 continue
             if txn.claims or _held_before(txn, other) or self._is_held_for(txn):
                 self._aborts.abort(rival, Reason.WOUNDED, {"scope": other.scope, "holder": txn.name})

@@ -25,12 +25,14 @@ class Tools:
         bindings: the current bindings of changed tools.
         changes: the number of tool changes.
         revoked: the revoked tools.
+        owed: the tools that fulfil something which was ever owed; "" for what no tool does.
     """
 
     def __init__(self, board: Board, aborts: Aborts) -> None:
         self.bindings: dict[str, Binding] = {}
         self.changes = 0
         self.revoked: set[str] = set()
+        self.owed: set[str] = set()
         self._board = board
         self._aborts = aborts
 
@@ -72,6 +74,10 @@ class Tools:
     def reinstate(self, tool: str) -> None:
         """Reinstate a revoked tool."""
         self.revoked.discard(tool)
+
+    def owe(self, tool: str) -> None:
+        """Record that something is owed which a tool fulfils."""
+        self.owed.add(tool)
 
     def phantom(self, txn: Txn, tool: str, how: str, remedy: str) -> None:
         """Abort a transaction if a tool it plans to call was changed or removed."""

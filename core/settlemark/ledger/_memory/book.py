@@ -7,13 +7,14 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
-from typing import NoReturn
+from itertools import islice
 
 from settlemark._edges.errors import LedgerError
 from settlemark._model.effect_class import Outcome
 from settlemark._observe.logs import about
 from settlemark._protocol.states import FINISHED, State, Tag
 from settlemark.ledger._age import BEGINNING, Age, Cursor, Swept, forget_at, is_kept
+from settlemark.ledger._budgets import follow
 from settlemark.ledger._contract import (
     HAPPENED,
     UNRESOLVED,
@@ -29,13 +30,18 @@ from settlemark.ledger._contract import (
     TransactionRow,
     age_of,
 )
+from settlemark.ledger._entries import Entry
+from settlemark.ledger._memory.debts import MemoryDebts
+from settlemark.ledger._memory.entries import MemoryEntries
+from settlemark.ledger._memory.leases import MemoryLeases
 from settlemark.ledger._memory.pages import is_on
+from settlemark.ledger._memory.purse import MemoryPurse
+from settlemark.ledger._memory.redaction import redacted
+from settlemark.ledger._memory.retention import strip
 from settlemark.ledger._memory.rollback import attempt_restorer, effect_restorer, value_restorer
-from settlemark.ledger._payloads.payloads import PRUNED_WHY, Field, Packer
-from settlemark.ledger._payloads.unreadable import Outdated
+from settlemark.ledger._owed import OwedChange, OwedRow
+from settlemark.ledger._payloads.payloads import Packer
 from settlemark.ledger._storable import storable
-
-_TOLD: tuple[Field, ...] = ("result", "error", "note", "said")
 
 _log = logging.getLogger("settlemark")
 
@@ -55,31 +61,41 @@ class MemoryBook:
     def __init__(self, payloads: Packer, *, retain: int, url: str) -> None:
         self.url = url
         self.payloads = payloads
-        self.short_ascii = False
-        """Whether texts are shortened further: the present step has failed without that."""
+        self.short_ascii = False  # whether texts are shortened further: the present step has failed without that
         self._retain = retain
         self._transactions: dict[tuple[str, int], RecordedTransaction] = {}
         self._last: dict[str, RecordedTransaction] = {}
         self._effects: dict[str, RecordedEffect] = {}
         self._finished: OrderedDict[tuple[str, int], None] = OrderedDict()
         self._names: OrderedDict[str, int] = OrderedDict()
-        self._told = False
+        self._told, self.behind = False, 0  # nobody else writes
         self._fences: dict[str, float] = {}
-        self.behind = 0  # nobody else writes
         self._stripped: dict[tuple[str, int], float] = {}
         self._rollbacks: list[Callable[[], object]] = []
         self._doubts: dict[str, None] = {}
+        recorded = self._transactions, self._effects
+        self.entries = MemoryEntries(payloads, self._rollbacks.append, recorded, retain=retain)
+        self.purse = MemoryPurse(self.on_rollback, retain=NAMES * retain)
+        self.debts = MemoryDebts(self._transactions, self._rollbacks.append)
+        self.leases = MemoryLeases(self.on_rollback)
 
     # ---- steps
 
     def keep(self) -> None:
         """Keep what a step has written, and forget the oldest transaction if there is no room."""
+        if self.entries.touched:
+            self.entries.seal()
         self._rollbacks.clear()
+        if self.entries.grown:
+            self.entries.make_room()
         if len(self._finished) > self._retain:
-            self._let_go(self._finished.popitem(last=False)[0])
+            attempt = self._finished.popitem(last=False)[0]
+            if not (self.debts and self.debts.stand(attempt)):
+                self._let_go(attempt)
 
     def roll_back(self) -> None:
         """Undo what a step has written."""
+        self.entries.touched.clear()
         while self._rollbacks:
             self._rollbacks.pop()()
 
@@ -94,8 +110,10 @@ class MemoryBook:
         """
         changes = storable(changes, short_ascii=self.short_ascii)
         self._check(changes)
+        if self.entries.used:
+            self.entries.touch(changes)
         on_rollback = self._rollbacks.append
-        for change in changes if self.payloads.plain else [self._redacted(change) for change in changes]:
+        for change in changes if self.payloads.plain else [redacted(change, self.payloads) for change in changes]:
             kind = type(change)
             if kind is OutcomeChange:
                 self._outcome(change)  # type: ignore[arg-type]  # narrowed by the line above
@@ -118,27 +136,11 @@ class MemoryBook:
                 self._last[change.name] = recorded  # type: ignore[union-attr]
             elif isinstance(change, Said):
                 self._hear(change)
-            elif kind is Fence:
-                on_rollback(value_restorer(self._fences, change.run, self._fences.get(change.run)))  # type: ignore[union-attr]
-                self._fences[change.run] = change.at  # type: ignore[union-attr]
-
-    def _redacted(self, change: Change) -> Change:
-        """Return a change as a durable store would return it."""
-        if isinstance(change, EffectRow):
-            read = partial(self._read, change.key, change.tool)
-            because = read("rationale", change.rationale)
-            return change._replace(arguments=read("arguments", change.arguments) or "", rationale=because)
-        if isinstance(change, OutcomeChange):
-            read = partial(self._read, change.key, change.tool)
-            result, error, note = read("result", change.result), read("error", change.error), read("note", change.note)
-            return change._replace(result=result, error=error, note=note)
-        if isinstance(change, Said):
-            return change._replace(text=self._read(change.key, change.tool, "said", change.text) or "{}")
-        return change
-
-    def _read(self, key: str, tool: str, field: Field, text: str | None) -> str | None:
-        packed = self.payloads.pack(text, effect_key=key, tool=tool, field=field, blobs=[])
-        return self.payloads.read(packed, effect_key=key, field=field, fetch=_no_blob)
+            elif isinstance(change, Fence):
+                on_rollback(value_restorer(self._fences, change.run, self._fences.get(change.run)))
+                self._fences.setdefault(change.run, change.at)
+            elif isinstance(change, OwedRow | OwedChange):
+                self.debts.write(change)
 
     def _check(self, changes: list[Change]) -> None:
         begun: set[tuple[str, int]] = set()
@@ -168,14 +170,20 @@ class MemoryBook:
         effect.tag, effect.note, effect.settled_at = change.tag, change.note, change.at
         effect.disposition, effect.link = change.disposition, change.link
         effect.question, effect.contradicted = change.question, change.contradicted
+        if self.debts:
+            self.debts.reopen(change)
+        if change.lapse is not None:
+            self.debts.lapse(effect.row, change.lapse, change.at)
         effect.dealt_at = None  # news of it: an operator has to look at it again
+        if self.purse:
+            follow(self.purse, change.key, change.outcome, change.tag, change.spent)
 
     def _hear(self, change: Said) -> None:
         effect = self._effects.get(change.key)
         if effect is not None:
             self._rollbacks.append(effect_restorer(effect))
             effect.said, effect.said_by, effect.said_at = change.text, change.by, change.at
-            effect.dealt_at = change.at if change.dealt else None
+            effect.verdict, effect.dealt_at = change.verdict, change.at if change.dealt else None
 
     def _state(self, change: StateChange) -> None:
         key = (change.name, change.attempt)
@@ -184,11 +192,11 @@ class MemoryBook:
             return
         self._rollbacks.append(attempt_restorer(recorded))
         recorded.state, recorded.reason, recorded.epoch = change.state, change.reason, change.epoch
-        recorded.cause, recorded.link = change.cause, change.link
-        recorded.waits_for, recorded.waits_on = change.waits_for, change.waits_on
+        recorded.link, recorded.waits_for, recorded.waits_on = change.link, change.waits_for, change.waits_on
         recorded.sealed_at = recorded.sealed_at if change.sealed_at is None else change.sealed_at
         recorded.decided_at = recorded.decided_at if change.decided_at is None else change.decided_at
-        recorded.waits = change.waits or recorded.waits
+        recorded.cause, recorded.waits = change.cause, change.waits or recorded.waits
+        recorded.row = recorded.row._replace(agents=change.agents) if change.agents else recorded.row
         if change.state not in FINISHED:
             return
         recorded.settled_at = change.at
@@ -224,12 +232,18 @@ class MemoryBook:
 
     def _forget(self, attempt: tuple[str, int]) -> None:
         forgotten = self._transactions.pop(attempt)
+        self.debts.forget(attempt)
         self._finished.pop(attempt, None)
         self._stripped.pop(attempt, None)
-        if self._last.get(attempt[0]) is forgotten:
-            del self._last[attempt[0]]
+        name, number = attempt
+        if self._last.get(name) is forgotten:
+            del self._last[name]
+            earlier = filter(None, (self._transactions.get((name, n)) for n in range(number - 1, 0, -1)))
+            self._last.update((name, each) for each in islice(earlier, 1))
+        self.entries.strip_seals(effect.row.key for effect in forgotten.effects if effect.row.under is not None)
         for effect in forgotten.effects:
             self._effects.pop(effect.row.key, None)
+            self.purse.forget(effect.row.key)
 
     def load(self, name: str) -> RecordedTransaction | None:
         """Return the last attempt of a transaction, or None if it is not kept."""
@@ -275,17 +289,23 @@ class MemoryBook:
                 keys += 1
             else:
                 self._stripped[cursor[1:]] = until
-                _strip(self._transactions[cursor[1:]])
-        more = len(old) == limit or len(over) == limit
+                strip(self._transactions[cursor[1:]])
+                self.debts.strip(cursor[1:])
+        bodies = self.entries.sweep(age, limit=limit, lasts=self._lasts, lives=lambda run: bool(self.of_run(run)))
+        more = limit in (len(old), len(over), bodies)
         last = old[-1] if old else after or BEGINNING
-        return Swept(len(old) - len(kept) - keys, len(over) + keys, len(kept), last if more else None)
+        return Swept(len(old) - len(kept) - keys, len(over) + keys, len(kept), last if more else None, bodies)
 
     def old(self, age: Age) -> Swept:
         """Return what a complete sweep would do now."""
         over, old = self._over(age), self._old(age, BEGINNING)
         going = [cursor for cursor in old if not self._keeps(cursor)]
-        keys = sum(self._until(cursor, age) <= age.now for cursor in going)
-        return Swept(len(going) - keys, len(over) + keys, len(old) - len(going))
+        keys, bodies = sum(self._until(each, age) <= age.now for each in going), self.entries.old(age, self._lasts)
+        return Swept(len(going) - keys, len(over) + keys, len(old) - len(going), entries=bodies)
+
+    def _lasts(self, entry: Entry) -> bool:
+        place = (entry.name or "", entry.attempt or 0)
+        return place in self._transactions and place not in self._stripped
 
     def _over(self, age: Age) -> list[tuple[str, int]]:
         over = sorted((until, attempt) for attempt, until in self._stripped.items() if until <= age.now)
@@ -300,8 +320,9 @@ class MemoryBook:
         return sorted(cursor for cursor in settled if cursor[0] < age.before and cursor > after)
 
     def _keeps(self, cursor: Cursor) -> bool:
-        effects = self._transactions[cursor[1:]].effects
-        return any(is_kept(None if each.dealt_at else each.tag, each.outcome) for each in effects)
+        found = self._transactions[cursor[1:]]
+        stays = self.debts.stand(cursor[1:]) or self.entries.steers(found.row.run)
+        return stays or any(is_kept(None if e.dealt_at else e.tag, e.outcome) for e in found.effects)
 
     def _until(self, cursor: Cursor, age: Age) -> float:
         windows = [effect.row.window for effect in self._transactions[cursor[1:]].effects]
@@ -315,7 +336,7 @@ class MemoryBook:
     def remove_fences(self, runs: Iterable[str]) -> None:
         """Remove fences from the record."""
         for run in runs:
-            self._fences.pop(run, None)
+            self.on_rollback(value_restorer(self._fences, run, self._fences.pop(run, None)))
 
     # ---- workers
 
@@ -379,22 +400,6 @@ class MemoryBook:
     def since(self, epoch: int) -> list[RecordedTransaction]:
         """Return every kept attempt at this epoch or later, oldest first."""
         return [recorded for recorded in self._transactions.values() if recorded.epoch >= epoch]
-
-
-def _no_blob(digest: str) -> NoReturn:
-    raise LookupError(digest)
-
-
-def _strip(recorded: RecordedTransaction) -> None:
-    """Remove the payloads from a record."""
-    recorded.cause, recorded.waits, recorded.waits_for, recorded.waits_on = None, (), None, None
-    for effect in recorded.effects:
-        row = effect.row
-        because = None if row.rationale is None else Outdated.of("rationale", PRUNED_WHY)
-        effect.row = row._replace(arguments=Outdated.of("arguments", PRUNED_WHY), scopes="[]", rationale=because)
-        for field in _TOLD:
-            if getattr(effect, field) is not None:
-                setattr(effect, field, Outdated.of(field, PRUNED_WHY))
 
 
 __all__ = ["NAMES", "MemoryBook"]

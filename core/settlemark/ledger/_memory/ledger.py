@@ -15,7 +15,7 @@ from settlemark._edges.shield import shielded
 from settlemark._edges.wording import is_a
 from settlemark._model.identity import new_ledger_id
 from settlemark._observe.logs import log_failure
-from settlemark._protocol.commands import Command, encode
+from settlemark._protocol.commands import Command
 from settlemark._protocol.holdings import fire
 from settlemark._protocol.protocol import Protocol
 from settlemark.ledger._acts import Acts
@@ -25,7 +25,7 @@ from settlemark.ledger._memory.book import MemoryBook, _log
 from settlemark.ledger._payloads.payloads import Packer
 from settlemark.ledger._payloads.redaction import Redaction
 from settlemark.ledger._replica.image import image, load
-from settlemark.ledger._replica.journal import read, replay
+from settlemark.ledger._replica.journal import replay
 
 IMAGE_EVERY = 1_000
 """After how many steps (more, the more is unfinished) the journal is replaced by an image of the protocol."""
@@ -64,7 +64,7 @@ class MemoryLedger:
         at_fork(self)
         self.book = MemoryBook(self.payloads, retain=retain, url=self.url)
         self.protocol.board.closed = []
-        self._image, self._log = image(self.protocol), list[str]()
+        self._image, self._log = image(self.protocol), list[tuple[Command, ...]]()
 
     # ---- steps
 
@@ -106,7 +106,7 @@ class MemoryLedger:
         protocol.journal = None
         if protocol.board.closed:
             protocol.board.forget_closed()
-        self._log.append(encode(journal))
+        self._log.append(tuple(journal))
         if len(self._log) > IMAGE_EVERY + 2 * len(protocol.board.live):
             self._image, self._log = image(protocol), []
 
@@ -120,7 +120,7 @@ class MemoryLedger:
         before = Protocol()
         load(before, self._image)
         for entry, commands in enumerate(self._log, 1):
-            replay(before, read(commands, entry), entry)
+            replay(before, commands, entry)
         load(protocol, image(before), worker=self.worker, tried=journal)
 
     def submit(

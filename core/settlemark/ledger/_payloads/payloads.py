@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 from settlemark._edges.errors import InternalError, LedgerError, SettlemarkError
 from settlemark._model import json_text
 from settlemark._observe.logs import about
-from settlemark.ledger._payloads.redaction import Redaction, scrub
+from settlemark.ledger._payloads.redaction import OF_BODIES, Redaction, scrub
 from settlemark.ledger._payloads.unreadable import Damaged, Outdated, Sealed, Unreadable
 
 if TYPE_CHECKING:
     from settlemark.ledger._payloads.encryption import Encryption
 
-Field = Literal["arguments", "result", "rationale", "error", "note", "said"]
+Field = Literal["arguments", "result", "rationale", "error", "note", "said", "body"]
 
 LIMIT = 65_536
 """Bytes of UTF-8 that a column holds; longer texts become blobs."""
@@ -218,6 +218,11 @@ class Packer:
         secrets = {secret for key in effect_keys for secret in self._secrets.get(key, ())}
         return scrub(text, secrets) if secrets else text
 
+    @property
+    def encrypts(self) -> bool:
+        """Whether payloads are encrypted: what stands beside them is then told nothing that they may have."""
+        return self._encryption is not None
+
     def cause(self, text: str, effect_keys: Iterable[str]) -> str:
         """Return an abort's cause as recorded beside the effects, where nothing is encrypted.
 
@@ -277,9 +282,11 @@ class Packer:
     # ---- the steps
 
     def _redacted(self, redaction: Redaction, text: str, effect_key: str, tool: str, field: Field) -> str:
-        if field not in ("arguments", "result"):
+        if field not in ("arguments", "result", "body"):
             return scrub(text, self._secrets.get(effect_key, ()))
-        found = redaction.payload(text, tool=tool, whole=field == "result")
+        found = redaction.payload(
+            text, tool=tool, whole=field == "result", only=OF_BODIES.get(tool) if field == "body" else None
+        )
         if found.secrets:
             with self._lock:
                 self._secrets[effect_key] = self._secrets.pop(effect_key, frozenset()) | found.secrets
@@ -296,7 +303,7 @@ class Packer:
     def _sealed(self, text: str, effect_key: str, field: Field) -> str:
         if self._encryption is None:
             return json_text.encode({"$plain": text}) if text.startswith(_OURS) else text
-        happened = field not in ("arguments", "rationale")
+        happened = field not in ("arguments", "rationale", "body")
         try:
             sealed = self._encryption.seal(text, effect_key=effect_key, field=field, again=happened)
         except SettlemarkError as error:

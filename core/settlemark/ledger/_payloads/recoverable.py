@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 import re
-from collections.abc import Callable, Iterable
-from typing import Any, Literal
+from collections.abc import Iterable
 
-from settlemark._model.declaration import Declaration, Handler
+from settlemark._model.declaration import EVERY, ROLES, Declaration, Handler, Role
 from settlemark.ledger._payloads.redaction import Redaction, withheld
 from settlemark.ledger._payloads.unreadable import Unreadable
 
-Role = Literal["undo", "probe", "release"]
-
-EVERY = "*"
-_ROLES: tuple[Role, ...] = ("undo", "probe", "release")
-_OFFERED = frozenset({"result", "key"})
 _FIELD = re.compile(r"\{([^{}:]+)(?::path)?\}")
 
 
@@ -30,7 +23,7 @@ def needed_by_handlers(declaration: Declaration) -> set[str]:
     >>> needed_by_handlers(declare("pay", "reversible", scope="shop:/{to}", function=pay, undo=lambda token: None))
     {'token'}
     """
-    return {name for role in _ROLES for name in _needed(declaration, role)}
+    return {name for role in ROLES for name in declaration.needed[role]}
 
 
 def objections(declaration: Declaration, redactions: Iterable[Redaction]) -> list[str]:
@@ -40,8 +33,8 @@ def objections(declaration: Declaration, redactions: Iterable[Redaction]) -> lis
     """
     told: list[str] = []
     for redaction in redactions:
-        for role in _ROLES:
-            needed = _needed(declaration, role)
+        for role in ROLES:
+            needed = declaration.needed[role]
             rules = redaction.rules() if EVERY in needed else [r for name in needed for r in redaction.rules((name,))]
             sure = sorted({rule for rule in rules if rule == EVERY or not rule.startswith(EVERY)})
             if sure:
@@ -63,7 +56,7 @@ def cannot_run(role: Role, declaration: Declaration, arguments: str, result: str
     It would send a marker to the counterparty in place of the secret. A handler that asks for `result` does not run if
     anything is missing, since nobody knows which of its fields it reads.
     """
-    needed = _needed(declaration, role)
+    needed = declaration.needed[role]
     asks_for_result = _asks_for_result(declaration, role, needed)
     for text, what in ((arguments if needed else None, "arguments"), (result if asks_for_result else None, "result")):
         if isinstance(text, Unreadable):
@@ -77,13 +70,13 @@ def cannot_run(role: Role, declaration: Declaration, arguments: str, result: str
 
 def withheld_from(declaration: Declaration, arguments: str, result: str | None) -> dict[str, str]:
     """Return by role which handlers must not run on these recorded payloads, and why."""
-    found = {role: cannot_run(role, declaration, arguments, result) for role in _ROLES}
+    found = {role: cannot_run(role, declaration, arguments, result) for role in ROLES}
     return {role: why for role, why in found.items() if why is not None}
 
 
-def _asks_for_result(declaration: Declaration, role: Role, needed: set[str]) -> bool:
+def _asks_for_result(declaration: Declaration, role: Role, needed: frozenset[str]) -> bool:
     handler: Handler | None = getattr(declaration, role)
-    return handler is not None and "result" in _parameters(handler.function)[0] and "result" not in needed
+    return handler is not None and handler.takes("result") and "result" not in needed
 
 
 def _what(role: Role, declaration: Declaration) -> str:
@@ -101,31 +94,4 @@ def _lost(role: Role, declaration: Declaration, paths: list[str]) -> str:
     )
 
 
-def _needed(declaration: Declaration, role: Role) -> set[str]:
-    handler: Handler | None = getattr(declaration, role)
-    if handler is None:
-        if role != "release" or not declaration.held:
-            return set()
-        return {EVERY} if declaration.function is None else _taken(declaration.function)
-    asked, takes_all = _parameters(handler.function)
-    if declaration.function is None:
-        return {EVERY} if takes_all else asked - _OFFERED
-    tool = _taken(declaration.function)
-    if takes_all:
-        return tool
-    # A tool's argument called `result` or `key` takes precedence over the handler's own.
-    return asked & tool | (asked - _OFFERED if EVERY in tool else set())
-
-
-def _taken(function: Callable[..., Any]) -> set[str]:
-    names, takes_all = _parameters(function)
-    return names | {EVERY} if takes_all else names
-
-
-def _parameters(function: Callable[..., Any]) -> tuple[set[str], bool]:
-    parameters = inspect.signature(function).parameters.values()
-    named = {p.name for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)}
-    return named, any(p.kind is p.VAR_KEYWORD for p in parameters)
-
-
-__all__ = ["Role", "cannot_run", "needed_by_handlers", "objections", "withheld_from"]
+__all__ = ["cannot_run", "needed_by_handlers", "objections", "withheld_from"]

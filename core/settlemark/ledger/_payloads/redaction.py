@@ -20,6 +20,8 @@ Path = tuple[str, ...]
 
 MARKER = "$redacted"
 SCRUBBED = "[redacted]"
+OF_BODIES = {"steering": ("text",), "pause": ("because", "executor", "environment")}
+"""By the kind of an entry, what rules see of its body: words and what a program keeps. By the rest it is acted upon."""
 SHORTEST_SECRET = 6  # shorter ones occur in too many texts by chance
 
 _log = logging.getLogger("settlemark")
@@ -58,17 +60,25 @@ class Redaction:
         self.given: tuple[Any, ...] = tuple(listed)
         self.paths: tuple[Path, ...] = tuple(field_path(path) for path in listed)
 
-    def payload(self, text: str, *, tool: str, whole: bool = False) -> Redacted:
-        """Return a JSON text without the fields the rules name; `whole` lets a function replace all of it."""
+    def payload(self, text: str, *, tool: str, whole: bool = False, only: Sequence[str] | None = None) -> Redacted:
+        """Return a JSON text without the fields the rules name.
+
+        Args:
+            text: the payload.
+            tool: the tool's name, for a function.
+            whole: lets a function replace all of it.
+            only: the fields of it that rules see; None: all.
+        """
         found: set[str] = set()
 
         def look_through() -> str:
-            value = json_text.decode(text)
+            told = json_text.decode(text)
+            value = told if only is None else {name: told[name] for name in only if name in told}
             if self._rule is not None:
                 kept = self._asked(self._rule, tool, "", value, found, ask=whole)
             else:
                 kept = _without(value, self.paths, found)
-            return text if kept is value else json_text.encode_result(kept)
+            return text if kept is value else json_text.encode_result(kept if only is None else {**told, **kept})
 
         try:
             return Redacted(json_text.with_room(look_through), frozenset(found))

@@ -28,6 +28,13 @@ class Blobs:
             self._wire.execute(_STORE, {**here, "size": size, "content": content})
             self._wire.execute(_USE, {**here, "key": effect_key})
 
+    def keep(self, found: list[Blob], name: str, number: int) -> None:
+        """Store contents that something else refers to, under a name and a number that no attempt has."""
+        for digest, size, content in found:
+            here = {"namespace": self._namespace, "digest": digest}
+            self._wire.execute(_STORE, {**here, "size": size, "content": content})
+            self._wire.execute(_USE_BY, {**here, "name": name, "attempt": number})
+
     def fetch(self, digest: str) -> str:
         """Return a content.
 
@@ -53,6 +60,9 @@ _USE = Statement(
     "INSERT INTO settlemark_blob_use (namespace, name, attempt, digest)"
     " SELECT namespace, name, attempt, :digest FROM settlemark_effect WHERE namespace = :namespace AND key = :key"
     " ON CONFLICT DO NOTHING"
+)
+_USE_BY = Statement(
+    "INSERT INTO settlemark_blob_use (namespace, name, attempt, digest) VALUES (:namespace, :name, :attempt, :digest)"
 )
 _FETCH = Statement("SELECT content FROM settlemark_blob WHERE namespace = :namespace AND digest = :digest")
 _OWN = "namespace = :namespace AND name = :name AND attempt = :attempt"

@@ -12,6 +12,7 @@ from settlemark._model.disposition import Disposition
 from settlemark._model.effect_class import EffectClass, Outcome
 from settlemark._protocol.states import Tag
 from settlemark.ledger._age import Age, Cursor, Swept
+from settlemark.ledger._budgets import follow
 from settlemark.ledger._contract import (
     Change,
     EffectRow,
@@ -27,9 +28,15 @@ from settlemark.ledger._contract import (
 )
 from settlemark.ledger._lease import NOTED_SECONDS, Watch
 from settlemark.ledger._lease import Row as Worker
+from settlemark.ledger._leased.sql import SqlLeases
+from settlemark.ledger._owed import OwedChange, OwedRow
 from settlemark.ledger._payloads.payloads import Blob, Field, Packer
+from settlemark.ledger._record import statements
 from settlemark.ledger._record.blobs import Blobs
+from settlemark.ledger._record.debts import SqlDebts
+from settlemark.ledger._record.entries import SqlEntries
 from settlemark.ledger._record.pages import DEALT, LEFT, left_of, newest
+from settlemark.ledger._record.purse import SqlPurse
 from settlemark.ledger._record.rows import (
     effect_values,
     outcome_values,
@@ -37,44 +44,13 @@ from settlemark.ledger._record.rows import (
     transaction_in,
     transaction_values,
 )
-from settlemark.ledger._record.statements import (
-    ALL,
-    ALL_EFFECTS,
-    ALL_UNRESOLVED,
-    ATTEMPT,
-    BY_KEY,
-    EFFECTS,
-    EFFECTS_OF_RUN,
-    EFFECTS_OPEN_WITH,
-    EFFECTS_SINCE,
-    IN_DOUBT,
-    IN_ORDER,
-    INSERT_EFFECT,
-    INSERT_FENCE,
-    INSERT_TRANSACTION,
-    LAST,
-    MARK_ZOMBIE,
-    OF_RUN,
-    OLD_FENCES,
-    OPEN_WITH,
-    OTHER_WORKERS,
-    REMOVE_FENCE,
-    REMOVE_WORKER,
-    SAY,
-    SET_SENDER,
-    SINCE,
-    UNFINISHED,
-    UNFINISHED_EFFECTS,
-    UNRESOLVED_EFFECTS,
-    UPDATE_EFFECT,
-    UPDATE_TRANSACTION,
-    WATCHED,
-    ZOMBIES,
-)
 from settlemark.ledger._record.sweeping import Sweeping
 from settlemark.ledger._sql.wire import Row, Statement, Values, Wire
 from settlemark.ledger._storable import storable
 from settlemark.ledger._workers import is_gone
+
+_TOLD: tuple[Field, ...] = ("result", "error", "note")
+"""The payloads of an outcome, in the order in which they are packed: texts are scrubbed of secrets of the result."""
 
 
 class SqlBook:
@@ -85,29 +61,28 @@ class SqlBook:
     Attributes:
         rollbacks: functions that undo the steps' changes to this process, called if the store's transaction fails.
         worker: the owner's name for what is taken over.
-        written: how many changes were recorded.
     """
 
-    # Packed, here and below: tables of names and columns.
     __slots__ = (
-        "_blobs", "_connection", "_namespace", "_payloads", "_rows", "_watch", "behind", "looked",
-        "named", "rollbacks", "short_ascii", "worker", "written",
-    )  # fmt: skip
+        "__weakref__", "_connection", "_namespace", "_payloads", "_queued", "_rows", "_watch", "behind",
+        "debts", "entries", "looked", "named", "purse", "rollbacks", "short_ascii", "worker",
+    )  # fmt: skip # a list of names
 
     def __init__(self, wire: Wire, namespace: str, worker: str, payloads: Packer, watch: Watch | None = None) -> None:
         self._connection = wire
         self._rows: defaultdict[Statement, list[Values]] = defaultdict(list)
         self._namespace = namespace
         self._payloads = payloads
-        self._blobs = Blobs(wire, namespace)
+        self.purse = SqlPurse(wire, namespace, used=False)
         self._watch = watch or Watch(time.monotonic)
         self.worker = worker
         self.behind = 0
         self.short_ascii = False  # the store has refused these changes without shortening
-        self.written = 0
+        self._queued = 0
         self.named: dict[str, None] = {}  # the effects that the present step has written about
         self.looked: list[Worker] | None = None  # the other workers; counts once this transaction is committed
         self.rollbacks: list[Callable[[], object]] = []
+        self.entries, self.debts = SqlEntries(self), SqlDebts(self)
 
     # ---- undoing a step's changes to this process
 
@@ -123,17 +98,32 @@ class SqlBook:
     # ---- writing
 
     @property
+    def written(self) -> int:
+        """How much was recorded, in whatever part of the book: more than before means that a step has written."""
+        return self._queued + self._connection.writes
+
+    @property
     def _wire(self) -> Wire:
         """The wire, once everything written before has been sent."""
         self.flush()
         return self._connection
+
+    @property
+    def _blobs(self) -> Blobs:
+        """The payloads that are too long for a row."""
+        return Blobs(self._connection, self._namespace)
+
+    @property
+    def leases(self) -> SqlLeases:
+        """The rows of agents' leases."""
+        return SqlLeases(self._wire, self._namespace)
 
     def flush(self) -> None:
         """Send what was written: one statement for all rows of a kind, since each statement lets other threads in.
 
         New rows come before all changes, since no change concerns them; the changes of a row keep their order.
         """
-        for statement in IN_ORDER if self._rows else ():
+        for statement in statements.IN_ORDER if self._rows else ():
             rows = self._rows.get(statement)
             if rows:
                 self._connection.execute_all(statement, rows)
@@ -146,10 +136,10 @@ class SqlBook:
             LedgerError: one of them could not be stored; none is recorded.
         """
         for change in changes:
-            if isinstance(change, OutcomeChange | EffectRow):
+            if isinstance(change, OutcomeChange | EffectRow | Said):
                 self.named[change.key] = None
         changes = storable(changes, short_ascii=self.short_ascii)
-        self.written += len(changes)
+        self._queued += len(changes)
         try:
             self._keep(changes)
         except (AttributeError, TypeError, ValueError) as error:  # a value of a wrong type
@@ -164,22 +154,26 @@ class SqlBook:
             elif kind is OutcomeChange:
                 self._tell(change)  # type: ignore[arg-type]
             elif kind is TransactionRow:
-                self._rows[INSERT_TRANSACTION].append(transaction_values(namespace, change))  # type: ignore[arg-type]
+                self._rows[statements.INSERT_TRANSACTION].append(transaction_values(namespace, change))  # type: ignore[arg-type]
             elif kind is StateChange:
-                self._rows[UPDATE_TRANSACTION].append(state_values(namespace, change))  # type: ignore[arg-type]
+                self._rows[statements.UPDATE_TRANSACTION].append(state_values(namespace, change))  # type: ignore[arg-type]
             elif isinstance(change, Said):
                 self._hear(change)
             elif isinstance(change, Fence):
-                values = {"namespace": namespace, "run": change.run, "at_seconds": change.at}
-                self._rows[INSERT_FENCE].append(values)
+                self._rows[statements.INSERT_FENCE].append(
+                    {"namespace": namespace, "run": change.run, "at_seconds": change.at}
+                )
+            elif isinstance(change, OwedRow | OwedChange):
+                self.debts.write(change)
 
     def _intend(self, row: EffectRow) -> None:
         blobs: list[Blob] = []
         values = effect_values(self._namespace, row)
         pack, key, tool = self._payloads.pack, row.key, row.tool
         values["arguments"] = pack(row.arguments, effect_key=key, tool=tool, field="arguments", blobs=blobs)
-        values["rationale"] = pack(row.rationale, effect_key=key, tool=tool, field="rationale", blobs=blobs)
-        self._rows[INSERT_EFFECT].append(values)
+        if row.rationale is not None:
+            values["rationale"] = pack(row.rationale, effect_key=key, tool=tool, field="rationale", blobs=blobs)
+        self._rows[statements.INSERT_EFFECT].append(values)
         if blobs:
             self.flush()  # the blobs' references need the effect's row
             self._blobs.store(blobs, key)
@@ -188,27 +182,27 @@ class SqlBook:
         blobs: list[Blob] = []
         values = outcome_values(self._namespace, change)
         pack, key, tool = self._payloads.pack, change.key, change.tool
-        values["b_result"] = pack(change.result, effect_key=key, tool=tool, field="result", blobs=blobs)
-        values["b_error"] = pack(change.error, effect_key=key, tool=tool, field="error", blobs=blobs)
-        values["b_note"] = pack(change.note, effect_key=key, tool=tool, field="note", blobs=blobs)
-        self._rows[UPDATE_EFFECT].append(values)
+        for field in _TOLD:
+            if values[f"b_{field}"] is not None:
+                values[f"b_{field}"] = pack(values[f"b_{field}"], effect_key=key, tool=tool, field=field, blobs=blobs)
+        self._rows[statements.UPDATE_EFFECT].append(values)
+        if self.debts.used:
+            self.debts.reopen(change)
+        if change.lapse is not None:
+            self.debts.lapse(key, change.lapse, change.at)
         if blobs:
             self.flush()
             self._blobs.store(blobs, key)
+        if self.purse:
+            follow(self.purse, key, change.outcome, change.tag, change.spent)
 
     def _hear(self, change: Said) -> None:
         blobs: list[Blob] = []
         said = self._payloads.pack(change.text, effect_key=change.key, tool=change.tool, field="said", blobs=blobs)
-        values = {
-            "namespace": self._namespace,
-            "key": change.key,
-            "said": said,
-            "by": change.by,
-            "at": change.at,
-            "dealt": change.at if change.dealt else None,
-        }
+        dealt = change.at if change.dealt else None
+        told = {"said": said, "verdict": change.verdict, "by": change.by, "at": change.at, "dealt": dealt}
         self.flush()  # its outcome goes before, later news after
-        self._connection.execute_all(SAY, [values])
+        self._connection.execute_all(statements.SAY, [{"namespace": self._namespace, "key": change.key, **told}])
         if blobs:
             self._blobs.store(blobs, change.key)
 
@@ -217,11 +211,11 @@ class SqlBook:
     def load(self, name: str) -> RecordedTransaction | None:
         """Return the last attempt of a transaction, or None."""
         here = {"b_namespace": self._namespace, "b_name": name}
-        rows = self._wire.query(LAST, here)
-        if not rows:
+        row = next(iter(self._wire.query(statements.LAST, here)), None)
+        if row is None:
             return None
-        recorded = transaction_in(rows[0])
-        found = self._wire.query(EFFECTS, {**here, "b_attempt": recorded.row.attempt})
+        recorded = transaction_in(row)
+        found = self._wire.query(statements.EFFECTS, {**here, "b_attempt": recorded.row.attempt})
         recorded.effects = [self._effect(row) for row in found]
         return recorded
 
@@ -232,27 +226,27 @@ class SqlBook:
     def find(self, key: str) -> RecordedTransaction | None:
         """Return the attempt that has the effect of this key, or None."""
         here = {"b_namespace": self._namespace, "b_key": key}
-        rows = self._wire.query(BY_KEY, here)
-        if not rows:
+        row = next(iter(self._wire.query(statements.BY_KEY, here)), None)
+        if row is None:
             return None
-        recorded = transaction_in(rows[0])
+        recorded = transaction_in(row)
         theirs = {**here, "b_name": recorded.row.name, "b_attempt": recorded.row.attempt}
-        recorded.effects = [self._effect(row) for row in self._wire.query(EFFECTS, theirs)]
+        recorded.effects = [self._effect(row) for row in self._wire.query(statements.EFFECTS, theirs)]
         return recorded
 
     def unresolved(self) -> list[RecordedTransaction]:
         """Return attempts with those of their effects that are unresolved or leaked, and happened or may have."""
-        return self._gather(ALL_UNRESOLVED, UNRESOLVED_EFFECTS)
+        return self._gather(statements.ALL_UNRESOLVED, statements.UNRESOLVED_EFFECTS)
 
     def unfinished(self, outcome: Outcome | None = None) -> list[RecordedTransaction]:
         """Return every unfinished attempt; with `outcome`, only its effects with that outcome."""
         if outcome is None:
-            return self._gather(UNFINISHED, UNFINISHED_EFFECTS)
-        return self._gather(OPEN_WITH, EFFECTS_OPEN_WITH, b_outcome=outcome.value)
+            return self._gather(statements.UNFINISHED, statements.UNFINISHED_EFFECTS)
+        return self._gather(statements.OPEN_WITH, statements.EFFECTS_OPEN_WITH, b_outcome=outcome.value)
 
     def transactions(self) -> list[RecordedTransaction]:
         """Return every recorded attempt, oldest first."""
-        return self._gather(ALL, ALL_EFFECTS)
+        return self._gather(statements.ALL, statements.ALL_EFFECTS)
 
     def recent(self, page: Page) -> list[RecordedTransaction]:
         """Return the recorded attempts of a page, oldest first; nothing else is read from the store."""
@@ -269,7 +263,8 @@ class SqlBook:
         found: list[RecordedTransaction] = []
         for (name, attempt), listed in keys.items():
             here = {"b_namespace": self._namespace, "b_name": name, "b_attempt": attempt}
-            recorded = transaction_in(self._wire.query(ATTEMPT, here)[0])
+            (row,) = self._wire.query(statements.ATTEMPT, here)
+            recorded = transaction_in(row)
             recorded.effects, recorded.listed = self._effects_of(name, attempt), frozenset(listed)
             found.append(recorded)
         return sorted(found, key=age_of)
@@ -279,16 +274,16 @@ class SqlBook:
 
     def _effects_of(self, name: str, attempt: int) -> list[RecordedEffect]:
         here = {"b_namespace": self._namespace, "b_name": name, "b_attempt": attempt}
-        return [self._effect(row) for row in self._wire.query(EFFECTS, here)]
+        return [self._effect(row) for row in self._wire.query(statements.EFFECTS, here)]
 
     def of_run(self, run: str) -> list[RecordedTransaction]:
         """Return every recorded attempt of a run, oldest first."""
-        return self._gather(OF_RUN, EFFECTS_OF_RUN, b_run=run)
+        return self._gather(statements.OF_RUN, statements.EFFECTS_OF_RUN, b_run=run)
 
     def in_doubt(self, run: str) -> list[RecordedEffect]:
         """Return the effects of a run of which nobody knows whether they happened."""
         keys = dict.fromkeys(
-            row[0] for row in self._wire.query(IN_DOUBT, {"b_namespace": self._namespace, "b_run": run})
+            key for (key, *_) in self._wire.query(statements.IN_DOUBT, {"b_namespace": self._namespace, "b_run": run})
         )
         found: dict[str, RecordedEffect] = {}
         for key in keys:
@@ -298,7 +293,7 @@ class SqlBook:
 
     def since(self, epoch: int) -> list[RecordedTransaction]:
         """Return every recorded attempt at this epoch or later, oldest first."""
-        return self._gather(SINCE, EFFECTS_SINCE, b_epoch=epoch)
+        return self._gather(statements.SINCE, statements.EFFECTS_SINCE, b_epoch=epoch)
 
     def _gather(self, transactions: Statement, effects: Statement, **which: str | int) -> list[RecordedTransaction]:
         here = {"b_namespace": self._namespace, **which}
@@ -315,8 +310,8 @@ class SqlBook:
         (
             _, key, name, attempt, position, tool, kind, scopes, held, call_id, arguments, fingerprint, rationale,
             handlers, version, intended, outcome, result, error, tag, note, settled, window, leaves, path, sender,
-            said, said_by, said_at, dealt_at, _, disposition, link, question, contradicted,
-        ) = row  # fmt: skip
+            said, said_by, said_at, dealt_at, _, disposition, link, question, contradicted, under, verdict,
+        ) = row  # fmt: skip # a row, unpacked in the order of its columns
 
         def read(text: str | None, field: Field) -> str | None:
             return self._payloads.read(text, effect_key=key, field=field, fetch=self._blobs.fetch)
@@ -324,12 +319,12 @@ class SqlBook:
         intent = EffectRow(
             key, name, attempt, position, tool, EffectClass(kind), scopes, bool(held), call_id,
             read(arguments, "arguments") or "", read(rationale, "rationale"), handlers, version, Outcome(outcome),
-            intended, fingerprint, window, leaves, path,
-        )  # fmt: skip
+            intended, fingerprint, window, leaves, path, under,
+        )  # fmt: skip # in the order of the row's fields
         told = read(result, "result"), read(error, "error"), Tag(tag) if tag else None, read(note, "note")
         heard = sender, read(said, "said"), said_by, said_at, dealt_at
         decided = Disposition(disposition) if disposition else None, link, question, bool(contradicted)
-        return RecordedEffect(intent, intent.outcome, *told, settled, *heard, *decided)
+        return RecordedEffect(intent, intent.outcome, *told, settled, *heard, *decided, verdict)
 
     # ---- what is old
 
@@ -344,12 +339,12 @@ class SqlBook:
     def old_fences(self, before: float, *, limit: int) -> list[str]:
         """Return the runs that were cancelled before this time, the oldest first."""
         here = {"namespace": self._namespace, "before": before, "limit": limit}
-        return [run for (run,) in self._wire.query(OLD_FENCES, here)]
+        return [run for (run,) in self._wire.query(statements.OLD_FENCES, here)]
 
     def remove_fences(self, runs: Iterable[str]) -> None:
         """Remove fences from the record."""
         for run in runs:
-            self._wire.execute(REMOVE_FENCE, {"namespace": self._namespace, "run": run})
+            self._wire.execute(statements.REMOVE_FENCE, {"namespace": self._namespace, "run": run})
 
     # ---- workers
 
@@ -371,33 +366,33 @@ class SqlBook:
 
     def workers(self) -> list[Worker]:
         """Return the other workers, zombies included."""
-        rows = self._wire.query(OTHER_WORKERS, {"namespace": self._namespace, "worker": self.worker})
+        rows = self._wire.query(statements.OTHER_WORKERS, {"namespace": self._namespace, "worker": self.worker})
         self.looked = [Worker(w, beat, lease, bool(buried), seen or 0.0) for w, beat, lease, buried, seen in rows]
         return self.looked
 
     def zombies(self) -> frozenset[str]:
         """Return the zombies: buried workers that may still be sending."""
-        return frozenset(name for (name,) in self._wire.query(ZOMBIES, {"namespace": self._namespace}))
+        return frozenset(name for (name,) in self._wire.query(statements.ZOMBIES, {"namespace": self._namespace}))
 
     def mark_zombie(self, worker: str) -> None:
         """Record that a worker lost its lease, and may still be sending."""
         values = {"namespace": self._namespace, "worker": worker, "quarantine": self._watch.quarantine}
-        self._wire.execute(MARK_ZOMBIE, values)
+        self._wire.execute(statements.MARK_ZOMBIE, values)
 
     def watched(self, worker: str, seconds: float) -> None:
         """Record for how many seconds a buried worker was seen to do nothing."""
         values = {"namespace": self._namespace, "worker": worker, "watched": seconds}
-        self._wire.execute(WATCHED, values)
+        self._wire.execute(statements.WATCHED, values)
 
     def set_sender(self, keys: Iterable[str], sender: str | None) -> None:
         """Record the worker that may still be sending these effects."""
         for key in keys:
-            self._wire.execute(SET_SENDER, {"namespace": self._namespace, "key": key, "sender": sender})
+            self._wire.execute(statements.SET_SENDER, {"namespace": self._namespace, "key": key, "sender": sender})
 
     def remove_workers(self, workers: Iterable[str]) -> None:
         """Remove workers from the list."""
         for worker in workers:
-            self._wire.execute(REMOVE_WORKER, {"namespace": self._namespace, "worker": worker})
+            self._wire.execute(statements.REMOVE_WORKER, {"namespace": self._namespace, "worker": worker})
 
 
 __all__ = ["SqlBook"]

@@ -19,14 +19,13 @@ from settlemark.ledger._sql.wire import Row
 
 def transaction_values(namespace: str, row: TransactionRow) -> dict[str, Any]:
     """Return the columns of a transaction that has begun."""
-    # Packed: a table of columns, to be compared with `tables` at a glance.
     return {
         "namespace": namespace, "name": row.name, "attempt": row.attempt, "run": row.run, "state": row.state.value,
         "epoch": row.epoch, "ordinal": row.ordinal, "owner": row.owner, "reason": None,
         "opened_at_seconds": row.at, "settled_at_seconds": None, "forget_at_seconds": None,
         "sealed_at_seconds": None, "decided_at_seconds": None, "waits": None, "cause": None, "link": None,
-        "waits_for": None, "waits_on": None,
-    }  # fmt: skip
+        "waits_for": None, "waits_on": None, "agents": json.dumps(row.agents) if row.agents else None,
+    }  # fmt: skip # a table of columns, compared with `tables` at a glance
 
 
 def state_values(namespace: str, change: StateChange) -> dict[str, Any]:
@@ -47,12 +46,12 @@ def state_values(namespace: str, change: StateChange) -> dict[str, Any]:
         "b_sealed": change.sealed_at,
         "b_decided": change.decided_at,
         "b_waits": json.dumps(change.waits) if change.waits else None,
+        "b_agents": json.dumps(change.agents) if change.agents else None,
     }
 
 
 def effect_values(namespace: str, row: EffectRow) -> dict[str, Any]:
     """Return the columns of an effect's intent."""
-    # Packed: a table of columns, to be compared with `tables` at a glance.
     return {
         "namespace": namespace, "key": row.key, "name": row.name, "attempt": row.attempt, "position": row.position,
         "tool": row.tool, "kind": row.kind.value, "scopes": row.scopes, "held": row.held, "call_id": row.call_id,
@@ -61,8 +60,9 @@ def effect_values(namespace: str, row: EffectRow) -> dict[str, Any]:
         "result": None, "error": None, "tag": None, "note": None, "settled_at_seconds": None,
         "window_seconds": row.window, "leaves": int(row.leaves), "path": row.path, "sender": None,
         "said": None, "said_by": None, "said_at_seconds": None, "dealt_at_seconds": None, "run": None,
-        "disposition": None, "link": None, "question": None, "contradicted": False,
-    }  # fmt: skip
+        "disposition": None, "link": None, "question": None, "contradicted": False, "decision": row.under,
+        "verdict": None,
+    }  # fmt: skip # a table of columns, compared with `tables` at a glance
 
 
 def outcome_values(namespace: str, change: OutcomeChange) -> dict[str, Any]:
@@ -87,8 +87,9 @@ def outcome_values(namespace: str, change: OutcomeChange) -> dict[str, Any]:
 def transaction_in(row: Row) -> RecordedTransaction:
     """Return the transaction in a row of all columns: without its effects."""
     _, name, attempt, run, state, epoch, ordinal, owner, reason, opened, settled, _, sealed, decided, waits, *rest = row
-    begun = TransactionRow(name, attempt, run, State(state), epoch, ordinal, owner, opened)
-    cause, link, waits_for, waits_on = rest
+    cause, link, waits_for, waits_on, agents = rest
+    acting = () if agents is None else tuple(json.loads(agents))
+    begun = TransactionRow(name, attempt, run, State(state), epoch, ordinal, owner, opened, acting)
     return RecordedTransaction(
         begun,
         begun.state,

@@ -20,6 +20,7 @@ def _ignoring(table: sa.Table) -> Statement:
 
 INSERT_TRANSACTION = _ignoring(t.transactions)
 INSERT_FENCE = _ignoring(t.fences)
+INSERT_OWED = _ignoring(t.owed)
 INSERT_EFFECT = Statement(sa.insert(t.effects))
 OLD_FENCES = Statement(
     "SELECT run FROM settlemark_fence WHERE namespace = :namespace AND at_seconds < :before"
@@ -63,6 +64,7 @@ UPDATE_TRANSACTION = Statement(
             sa.bindparam("b_decided", type_=sa.Float()), t.transactions.c.decided_at_seconds
         ),
         waits=sa.func.coalesce(sa.bindparam("b_waits", type_=sa.Text()), t.transactions.c.waits),
+        agents=sa.func.coalesce(sa.bindparam("b_agents", type_=sa.Text()), t.transactions.c.agents),
     )
 )
 _run_of_it = (
@@ -93,10 +95,50 @@ UPDATE_EFFECT = Statement(
     )
 )
 SAY = Statement(
-    "UPDATE settlemark_effect SET said = :said, said_by = :by, said_at_seconds = :at, dealt_at_seconds = :dealt"
-    " WHERE namespace = :namespace AND key = :key"
+    "UPDATE settlemark_effect SET said = :said, verdict = :verdict, said_by = :by, said_at_seconds = :at,"
+    " dealt_at_seconds = :dealt WHERE namespace = :namespace AND key = :key"
 )
-IN_ORDER = (INSERT_TRANSACTION, INSERT_EFFECT, INSERT_FENCE, UPDATE_EFFECT, UPDATE_TRANSACTION)
+_o = t.owed.c
+_fulfilled, _waived, _told = (sa.bindparam(name, type_=sa.Text()) for name in ("b_fulfilled", "b_waived", "b_told"))
+_at = sa.bindparam("b_at", type_=sa.Float())
+UPDATE_OWED = Statement(
+    sa.update(t.owed)
+    .where(_o.namespace == sa.bindparam("b_namespace"), _o.id == sa.bindparam("b_id"))
+    .values(
+        fulfilled_key=sa.func.coalesce(_fulfilled, _o.fulfilled_key),
+        fulfilled_at_seconds=sa.case((_fulfilled.is_(None), _o.fulfilled_at_seconds), else_=_at),
+        waived_by=sa.func.coalesce(_waived, _o.waived_by),
+        waived_at_seconds=sa.case((_waived.is_(None), _o.waived_at_seconds), else_=_at),
+        note=sa.func.coalesce(sa.bindparam("b_note", type_=sa.Text()), _o.note),
+        told=sa.func.coalesce(_told, _o.told),
+        told_at_seconds=sa.case((_told.is_(None), _o.told_at_seconds), else_=_at),
+    )
+)
+REOPEN = Statement(
+    "UPDATE settlemark_owed SET fulfilled_key = NULL, fulfilled_at_seconds = NULL"
+    " WHERE namespace = :namespace AND fulfilled_key = :key"
+)
+INSERT_LAPSE = Statement(
+    "INSERT INTO settlemark_owed (namespace, id, name, attempt, run, position, owed_to, tool, scope, payload,"
+    " opened_at_seconds, due_seconds)"
+    " SELECT e.namespace, :id, e.name, e.attempt, t.run, e.position + 1, :owed_to, :tool, :scope, :payload, :at, :due"
+    " FROM settlemark_effect AS e JOIN settlemark_transaction AS t"
+    " ON t.namespace = e.namespace AND t.name = e.name AND t.attempt = e.attempt"
+    " WHERE e.namespace = :namespace AND e.key = :key ON CONFLICT DO NOTHING"
+)
+REMOVE_LAPSE = Statement("DELETE FROM settlemark_owed WHERE namespace = :namespace AND id = :id")
+IN_ORDER = (
+    INSERT_TRANSACTION,
+    INSERT_EFFECT,
+    INSERT_FENCE,
+    INSERT_OWED,
+    UPDATE_EFFECT,
+    UPDATE_TRANSACTION,
+    INSERT_LAPSE,
+    UPDATE_OWED,
+    REOPEN,
+    REMOVE_LAPSE,
+)
 LAST = Statement(
     f"SELECT {COLUMNS} FROM settlemark_transaction"  # noqa: S608 - constant names
     " WHERE namespace = :b_namespace AND name = :b_name ORDER BY attempt DESC LIMIT 1"
@@ -187,6 +229,8 @@ __all__ = [
     "EFFECTS_SINCE",
     "INSERT_EFFECT",
     "INSERT_FENCE",
+    "INSERT_LAPSE",
+    "INSERT_OWED",
     "INSERT_TRANSACTION",
     "IN_DOUBT",
     "IN_ORDER",
@@ -197,7 +241,9 @@ __all__ = [
     "OPEN_WITH",
     "OTHER_WORKERS",
     "REMOVE_FENCE",
+    "REMOVE_LAPSE",
     "REMOVE_WORKER",
+    "REOPEN",
     "SAY",
     "SET_SENDER",
     "SINCE",
@@ -205,6 +251,7 @@ __all__ = [
     "UNFINISHED_EFFECTS",
     "UNRESOLVED_EFFECTS",
     "UPDATE_EFFECT",
+    "UPDATE_OWED",
     "UPDATE_TRANSACTION",
     "WATCHED",
     "ZOMBIES",

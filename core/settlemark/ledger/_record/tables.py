@@ -21,6 +21,9 @@ metadata = MetaData()
 
 LEFT = text("tag IS NOT NULL AND tag <> 'clean' AND dealt_at_seconds IS NULL")
 DEALT = text("dealt_at_seconds IS NOT NULL")
+RESERVED = text("stands = 'reserved'")
+KEPT = text("kept AND kind <> 'effect'")
+OWED_UNENDED = text("fulfilled_key IS NULL AND waived_by IS NULL")
 
 # Its rows: "schema", the version of these tables; "salt", for fingerprints of secrets; and "ledger", the id in its
 # effects' keys.
@@ -37,6 +40,8 @@ heads = Table(
     metadata,
     Column("namespace", String(255), primary_key=True),
     Column("n", BigInteger, nullable=False),
+    Column("decisions", Integer, nullable=False, server_default="0"),  # 1 once anything was decided
+    Column("budgets", Integer, nullable=False, server_default="0"),  # 1 once anything was taken from a budget
     sqlite_with_rowid=False,
 )
 
@@ -97,6 +102,7 @@ transactions = Table(
     Column("link", String(1024)),  # the name of the transaction that the reason points to
     Column("waits_for", Text),  # the present wait's holder and resource, as shown to people
     Column("waits_on", Text),
+    Column("agents", Text),  # JSON: the names of the agents that act in it; NULL: none was named
     # Unfinished ones, those with old payloads, those with old keys: each is one range of this index.
     Index("settlemark_transaction_age", "namespace", "forget_at_seconds", "settled_at_seconds"),
     # Pages for people: those in one state, of one run or of all, are a range each, in the order of the output.
@@ -134,7 +140,7 @@ effects = Table(
     Column("path", Text),  # NULL where the key contains it
     # A worker that was buried while it may have been sending this, or that has sent it again since; else NULL.
     Column("sender", String(255)),
-    Column("said", Text),  # JSON: a person's last word on it: an answer to a question, a verdict
+    Column("said", Text),  # JSON, for people: a person's last word on it, and new arguments; see `verdict`
     Column("said_by", String(255)),
     Column("said_at_seconds", Float),
     Column("dealt_at_seconds", Float),  # NULL while an operator has to look at its residue
@@ -144,6 +150,8 @@ effects = Table(
     Column("link", String(1024)),  # the key of another effect, or the name of another transaction
     Column("question", Integer),  # a framework's number: of the question about it, or of its tool's first question
     Column("contradicted", Boolean, nullable=False, server_default=text("false")),
+    Column("decision", String(400)),  # the entry that says for the sake of what it is called
+    Column("verdict", String(16)),  # a person's last word as data: an answer to a question, or an operator's verdict
     ForeignKeyConstraint(
         ["namespace", "name", "attempt"],
         ["settlemark_transaction.namespace", "settlemark_transaction.name", "settlemark_transaction.attempt"],
@@ -193,6 +201,99 @@ fences = Table(
     Column("at_seconds", Float, nullable=False),
 )
 
+# Decisions, questions, promises: every version of them, in the chain of their run. See `settlemark.ledger._entries`.
+entries = Table(
+    "settlemark_entry",
+    metadata,
+    Column("namespace", String(255), primary_key=True),
+    Column("run", String(512), primary_key=True),
+    Column("place", BigInteger, primary_key=True, autoincrement=False),  # in the chain, from 1
+    Column("kind", String(32), nullable=False),
+    Column("id", String(400), nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("name", String(512)),  # the transaction that it belongs to, if any
+    Column("attempt", Integer),
+    Column("key", String(1024)),  # the effect that it belongs to, if any
+    Column("state", String(32), nullable=False),
+    Column("open", Boolean, nullable=False),  # retention leaves it while its last version says so
+    Column("latest", Boolean, nullable=False),  # the last version; this alone changes, and no digest is over it
+    Column("body", Text, nullable=False),
+    Column("at_seconds", Float, nullable=False),
+    Column("due_seconds", Float),
+    Column("content", String(64), nullable=False),  # the digest of the body as stored, which outlives it
+    Column("digest", String(64), nullable=False),  # over this row and the digest before it
+    Column("kept", Boolean, nullable=False),  # whether the body is still there
+    Index("settlemark_entry_version", "namespace", "kind", "id", "version", unique=True),
+    Index(
+        "settlemark_entry_state",
+        "namespace",
+        "kind",
+        "state",
+        "due_seconds",
+        sqlite_where=text("latest"),
+        postgresql_where=text("latest"),
+    ),
+    Index(
+        "settlemark_entry_key",
+        "namespace",
+        "key",
+        sqlite_where=text("key IS NOT NULL"),
+        postgresql_where=text("key IS NOT NULL"),
+    ),
+    # Seals of effects stay for as long as their rows.
+    Index("settlemark_entry_age", "namespace", "at_seconds", sqlite_where=KEPT, postgresql_where=KEPT),
+    sqlite_with_rowid=False,
+)
+
+# Where the chain of a run ends: so its last entries cannot go unseen.
+chains = Table(
+    "settlemark_chain",
+    metadata,
+    Column("namespace", String(255), primary_key=True),
+    Column("run", String(512), primary_key=True),
+    Column("length", BigInteger, nullable=False),
+    Column("digest", String(64), nullable=False),
+    Column("at_seconds", Float, nullable=False),  # of its last entry
+    Index("settlemark_chain_age", "namespace", "at_seconds"),
+    sqlite_with_rowid=False,
+)
+
+# What transactions owe: see `settlemark.ledger._owed`, which derives what has become of each.
+owed = Table(
+    "settlemark_owed",
+    metadata,
+    Column("namespace", String(255), primary_key=True),
+    Column("id", String(64), primary_key=True),
+    Column("name", String(512), nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("run", String(512), nullable=False),
+    Column("position", Integer, nullable=False),
+    Column("owed_to", Text, nullable=False),
+    Column("tool", String(255), nullable=False),  # fulfils it; "" for none
+    Column("scope", Text, nullable=False),
+    Column("payload", Text, nullable=False),  # JSON: its text, and the arguments of a fulfilling call
+    Column("opened_at_seconds", Float, nullable=False),
+    Column("due_seconds", Float, nullable=False),
+    Column("fulfilled_key", String(1024)),
+    Column("fulfilled_at_seconds", Float),
+    Column("waived_by", String(255)),
+    Column("waived_at_seconds", Float),
+    Column("note", Text),
+    Column("told", String(16)),  # what was done when it was due
+    Column("told_at_seconds", Float),
+    Index("settlemark_owed_transaction", "namespace", "name", "attempt"),
+    Index(
+        "settlemark_owed_tool",
+        "namespace",
+        "tool",
+        "due_seconds",
+        sqlite_where=OWED_UNENDED,
+        postgresql_where=OWED_UNENDED,
+    ),
+    Index("settlemark_owed_due", "namespace", "due_seconds", sqlite_where=OWED_UNENDED, postgresql_where=OWED_UNENDED),
+    Index("settlemark_owed_fulfilled", "namespace", "fulfilled_key"),
+)
+
 # Payloads too long for a row: once for each content, by digest.
 blobs = Table(
     "settlemark_blob",
@@ -211,6 +312,59 @@ blob_uses = Table(
     Column("attempt", Integer, primary_key=True),
     Column("digest", String(80), primary_key=True),
     Index("settlemark_blob_use_digest", "namespace", "digest"),
+)
+
+# Budgets: what each bucket of one has given, for good and reserved, in exact decimal numbers.
+budgets = Table(
+    "settlemark_budget",
+    metadata,
+    Column("namespace", String(255), primary_key=True),
+    Column("budget", String(512), primary_key=True),
+    Column("bucket", String(1024), primary_key=True),
+    Column("cap", Text, nullable=False),
+    Column("charged", Text, nullable=False),
+    Column("reserved", Text, nullable=False),
+)
+
+# Agents' leases: one row for each resource that somebody holds, or held and has not given back.
+leases = Table(
+    "settlemark_lease",
+    metadata,
+    Column("namespace", String(255), primary_key=True),
+    Column("scope", String(512), primary_key=True),
+    # The scope up to its first wildcard; compared by its bytes, so that what is below a place is one range.
+    Column("place", String(512).with_variant(String(512, collation="C"), "postgresql"), nullable=False),
+    Column("token", BigInteger, nullable=False),
+    Column("holder", String(255), nullable=False),
+    Column("since_seconds", Float, nullable=False),
+    Column("until_seconds", Float, nullable=False),
+    Column("period_seconds", Float, nullable=False),
+    Column("grace_seconds", Float, nullable=False),
+    Column("asked_seconds", Float),  # when another first asked for it after it had ended
+    Index("settlemark_lease_place", "namespace", "place"),
+    Index("settlemark_lease_until", "namespace", "until_seconds"),
+)
+
+# By the key of an effect, or of a charge.
+spends = Table(
+    "settlemark_spend",
+    metadata,
+    Column("namespace", String(255), primary_key=True),
+    Column("key", String(1024), primary_key=True),
+    Column("budget", String(512), primary_key=True),
+    Column("bucket", String(1024), primary_key=True),
+    Column("asked", Text, nullable=False),
+    Column("amount", Text, nullable=False),
+    Column("stands", String(16), nullable=False),  # reserved, charged, or returned
+    Index(
+        "settlemark_spend_reserved",
+        "namespace",
+        "budget",
+        "bucket",
+        "key",
+        sqlite_where=RESERVED,
+        postgresql_where=RESERVED,
+    ),
 )
 
 # Alembic's own: the last migration that was run, so that "schema" and this agree.

@@ -111,7 +111,7 @@ class Batches:
             while self._queue.steps and len(items) < BATCH:
                 items.append(self._queue.steps.popleft())
             items = [item for item in items if not item.over]
-            if items and is_a(silence, Exception):
+            if items and silence is not None and is_a(silence, Exception):
                 self._fail(silence, items)
             elif items:
                 self._take(items)
@@ -273,12 +273,13 @@ class Batches:
         self.failing = self.stalled = False
         self.count += 1
         self._transaction.delivered()
-        fire(taken.woken)
+        if taken.woken:
+            fire(taken.woken)
         self._tell_aborted()
 
     def _tell_aborted(self) -> None:
         self._enrolment.tell_lost()
-        if self.on_abort is not None and self._replica.protocol.has_aborted:
+        if self.on_abort is not None and self._replica.protocol.board.aborted:
             self.on_abort()
 
     def _fail(self, error: Exception, items: list[QueuedStep]) -> None:

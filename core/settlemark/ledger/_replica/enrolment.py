@@ -51,12 +51,13 @@ class Enrolment:
 
     def is_entered(self, wire: Wire) -> bool:
         """Whether this worker is on the list, and others have not buried it."""
-        return bool(wire.query(_ENTERED, self._me())[0][0])
+        ((entered,),) = wire.query(_ENTERED, self._me())
+        return bool(entered)
 
     def least_applied(self, wire: Wire) -> int | None:
         """Return how much of the log each other worker has taken at least; None where there is no other."""
-        found: int | None = wire.query(_LEAST_APPLIED, self._me())[0][0]
-        return found
+        ((least,),) = wire.query(_LEAST_APPLIED, self._me())
+        return None if least is None else int(least)
 
     def remove_former(self, worker: str) -> None:
         """Remove a former name of this worker from the list once all of its calls have returned."""

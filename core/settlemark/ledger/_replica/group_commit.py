@@ -61,7 +61,7 @@ class Answer(Pending):
         """
         try:
             while not self.done:
-                if self.remaining <= 0:
+                if self.limit.remaining() <= 0:
                     self.give_up()
                 elif self._commits.is_led:
                     self._wait()
@@ -77,7 +77,7 @@ class Answer(Pending):
         self._commits.queue.waiting.append(self)
         if self._commits.is_led:  # else the thread that led may have seen no thread wait
             with suppress(Empty):
-                woken.get(timeout=max(0.0, min(self.remaining, _SLICE_SECONDS)))
+                woken.get(timeout=max(0.0, min(self.limit.remaining(), _SLICE_SECONDS)))
 
     def wake_thread(self) -> None:
         """Ask another thread to take the step."""

@@ -14,7 +14,7 @@ from typing import Any, cast
 from settlemark._model.guards import Guards
 from settlemark._model.scope import Scope
 from settlemark._protocol import commands as c
-from settlemark._protocol.holdings import DETACHED, Binding, Call, Hold, Mode, Txn
+from settlemark._protocol.holdings import DETACHED, Binding, Call, Halt, Hold, Mode, Txn
 from settlemark._protocol.index import HOLDS, Match, Positions, ScopeIndex
 from settlemark._protocol.protocol import Protocol
 from settlemark._protocol.states import Reason, State
@@ -31,9 +31,14 @@ def image(protocol: Protocol) -> dict[str, Any]:
         "serial": board.serial,
         "tick": board.tick,
         "fenced": sorted(board.fenced),
+        "halted": board.halted,
+        "halts": [
+            [h.number, h.scope and h.scope.text, h.run, h.agent, h.by, h.because, h.since] for h in board.halts.values()
+        ],
         "changes": tools.changes,
         "bindings": tools.bindings,
         "revoked": sorted(tools.revoked),
+        "owed": sorted(tools.owed),
         "sequence": versions.sequence,
         "base": versions.base,
         "folded": versions.folded,
@@ -52,13 +57,12 @@ def _reads(reads: dict[Scope, int]) -> list[Any]:
 def _txn_image(txn: Txn, versions: Versions) -> dict[str, Any]:
     low, late = versions.standing(txn)
     detail = {key: {"s": v.text} if isinstance(v, Scope) else v for key, v in txn.detail.items()}
-    # Packed: a table of fields.
     return {
         "id": txn.id, "since": txn.since, "moved": txn.moved,
         "owner": txn.owner, "parent": txn.parent, "group": txn.group, "role": txn.role,
         "name": txn.name, "run": txn.run, "attempt": txn.attempt, "position": txn.position, "state": txn.state.value,
         "retry": txn.retry, "parked": txn.parked, "hooked": txn.hooked, "judged": txn.judged,
-        "low": low, "late": late,
+        "low": low, "late": late, "agents": txn.agents,
         "queues": txn.queues, "mends": txn.mends, "again": txn.begins_again, "writes": txn.writes,
         "wrote": txn.wrote, "released": txn.released, "reason": txn.reason and txn.reason.value, "detail": detail,
         "running": txn.running, "reading": txn.reading, "numbered": txn.numbered,
@@ -67,15 +71,15 @@ def _txn_image(txn: Txn, versions: Versions) -> dict[str, Any]:
         "preds": [[number, _reads(scopes)] for number, scopes in txn.preds.items()],
         "holds": [
             [h.scope.text, h.since, h.declared, h.claims, h.granted, h.held, h.wants, h.readings, h.touched, h.last_act,
-             h.lined]
+             h.lined, h.commutes]
             for h in txn.holds.values()
         ],
         "calls": [
             [call.number, call.scope.text, call.mode.value, call.place, call.wanting, call.admitted, call.returned,
-             call.since, call.turned, int(call.leaves)]
+             call.since, call.turned, int(call.leaves), call.commutes]
             for call in txn.calls.values()
         ],
-    }  # fmt: skip
+    }  # fmt: skip # a table of fields
 
 
 def load(
@@ -93,8 +97,9 @@ def load(
     index = board.index = ScopeIndex(board.index.clock)
     board.next_epoch, board.serial, board.tick = found["epoch"], found["serial"], found["tick"]
     board.time, board.fenced = found["time"], set(found["fenced"])
+    board.halted, board.halts = found["halted"], _halts(found["halts"])
     tools.changes, tools.bindings = found["changes"], _bindings(found["bindings"])
-    tools.revoked = set(found["revoked"])
+    tools.revoked, tools.owed = set(found["revoked"]), set(found["owed"])
     board.live, board.by_id, board.named, board.tied = {}, {}, {}, set()
     board.order = Positions()
     board.aborted = []
@@ -188,6 +193,13 @@ def _versions(index: ScopeIndex, found: dict[str, Any], old: Versions) -> Versio
     return versions
 
 
+def _halts(plain: list[Any]) -> dict[int, Halt]:
+    return {
+        number: Halt(number, None if scope is None else Scope.parse(scope), run, by, because, since, agent=agent)
+        for number, scope, run, agent, by, because, since in plain
+    }
+
+
 def _bindings(plain: dict[str, Any]) -> dict[str, Binding]:
     return {tool: Binding(*binding) for tool, binding in plain.items()}
 
@@ -205,7 +217,7 @@ def _load_txn(protocol: Protocol, txn: Txn, data: dict[str, Any]) -> None:
     txn.state = State(data["state"])
     txn.wrote, txn.released, txn.successor = data["wrote"], data["released"], None
     txn.queues, txn.begins_again = data["queues"], data["again"]
-    txn.mends = data["mends"]
+    txn.mends, txn.agents = data["mends"], tuple(data["agents"])
     txn.writes = data["writes"]
     txn.reason = None if data["reason"] is None else Reason(data["reason"])
     detail: dict[str, Any] = data["detail"]
@@ -220,20 +232,22 @@ def _load_txn(protocol: Protocol, txn: Txn, data: dict[str, Any]) -> None:
     protocol.board.order.add(txn.position)
     protocol.board.versions.go_on(txn, data["low"], late=data["late"])
     holds: dict[str, Hold] = {}
-    for text, since, declared, claims, granted, held, wants, readings, touched, last_act, lined in data["holds"]:
+    for text, since, declared, claims, granted, held, wants, readings, touched, last_act, lined, group in data["holds"]:
         scope = Scope.parse(text)
         path = protocol.board.index.enter(scope)
         hold = txn.holds[path[-1]] = holds[text] = Hold(txn, scope, path, Match(path[:-1], path[-1:]), since, declared)
         hold.claims, hold.granted, hold.held, hold.wants = claims, granted, held, wants
-        hold.readings, hold.touched, hold.last_act = readings, touched, last_act
+        hold.readings, hold.touched, hold.last_act, hold.commutes = readings, touched, last_act, group
         txn.claims += claims
         protocol.board.index.add_position(path, HOLDS, txn.position)
         if lined:
             protocol.board.enter_line(hold)
         protocol.board.refresh(hold)
     calls, txn.calls = txn.calls, {}
-    for number, text, mode, place, wanting, admitted, returned, since, turned, leaves in data["calls"]:
-        call = calls.pop(number, None) or Call(txn, Scope.parse(text), Mode(mode), place, turned=turned, leaves=leaves)
+    for number, text, mode, place, wanting, admitted, returned, since, turned, leaves, group in data["calls"]:
+        call = calls.pop(number, None) or Call(
+            txn, Scope.parse(text), Mode(mode), place, turned=turned, leaves=leaves, commutes=group
+        )
         call.number, call.hold = number, holds.get(text)
         call.wanting, call.admitted, call.returned, call.since = wanting, admitted, returned, since
         txn.calls[number] = call

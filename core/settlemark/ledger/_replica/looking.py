@@ -97,7 +97,8 @@ class Look:
 
     def clock(self) -> float:
         """Return the store's time, in seconds since 1970."""
-        return float(self.ask("SELECT {clock}")[0][0])
+        ((now,),) = self.ask("SELECT {clock}")
+        return float(now)
 
     def workers(self) -> list[Worker]:
         """Return the store's workers, zombies included, sorted by name."""

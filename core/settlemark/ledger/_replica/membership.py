@@ -127,11 +127,6 @@ class Member:
         return self.lease.worker
 
     @property
-    def stalled(self) -> bool:
-        """Whether the store was silent for longer than a caller waited, and has not answered since."""
-        return self.batches.stalled
-
-    @property
     def owns_some(self) -> bool:
         """Whether a transaction of this worker is unfinished."""
         return any(txn.owner == self.worker for txn in list(self.protocol.live.values()))
@@ -202,7 +197,7 @@ class Member:
         if left:
             _log.error(
                 "%d step(s) could not be recorded before the ledger was closed: what they tell of is in doubt, and is"
-                " found out by whoever opens the ledger next",
+                " found out by the process that opens the ledger next",
                 len(left),
                 extra=self.lease.about(),
             )

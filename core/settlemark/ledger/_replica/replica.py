@@ -142,7 +142,7 @@ class Replica:
 
     def write_image(self, wire: Wire, number: int) -> None:
         """Write the state behind an entry when many entries are behind the last image; drop what no worker needs."""
-        if number - self._imaged <= IMAGE_EVERY + 2 * len(self.protocol.live):
+        if number - self._imaged <= IMAGE_EVERY + 2 * len(self.protocol.board.live):
             return
         try:
             state = encode_ascii(image(self.protocol))

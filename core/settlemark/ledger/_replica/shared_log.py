@@ -15,17 +15,21 @@ class SharedLog:
 
     def __init__(self, namespace: str) -> None:
         self.namespace = namespace
+        self.decisions = False  # whether anything was ever decided, as of the same
+        self.budgets = False  # whether anything was ever taken from a budget, at the last lock of the head
 
     def head(self, wire: Wire) -> int:
         """Return the number of the last entry."""
-        return int(wire.query(_HEAD, {"b_namespace": self.namespace})[0][0])
+        ((number,),) = wire.query(_HEAD, {"b_namespace": self.namespace})
+        return int(number)
 
     def lock_head(self, wire: Wire) -> tuple[int, float]:
         """Take the head, and return the number of the entry that is ours to write, and the store's time.
 
         One statement that locks and bumps; what the head guards is read by later statements, never by this one.
         """
-        number, at = wire.query(_BUMP, {"namespace": self.namespace})[0]
+        ((number, at, budgets, decisions),) = wire.query(_BUMP, {"namespace": self.namespace})
+        self.budgets, self.decisions = bool(budgets), bool(decisions)
         return int(number), float(at)
 
     def await_head(self, wire: Wire) -> None:
@@ -42,13 +46,15 @@ class SharedLog:
 
     def writer(self, wire: Wire, number: int) -> str | None:
         """Return the worker that wrote an entry; None where there is no such entry."""
-        found = wire.query(_WRITER, {"namespace": self.namespace, "n": number})
-        return found[0][0] if found else None
+        for (worker,) in wire.query(_WRITER, {"namespace": self.namespace, "n": number}):
+            return str(worker)
+        return None
 
     def image(self, wire: Wire) -> tuple[int, str]:
         """Return the last image, and the number of the entry behind which it was made; 0 and "" without one."""
-        found = wire.query(_IMAGE, {"b_namespace": self.namespace})
-        return (found[0][0], found[0][1]) if found else (0, "")
+        for number, state in wire.query(_IMAGE, {"b_namespace": self.namespace}):
+            return number, state
+        return 0, ""
 
     def write_image(self, wire: Wire, number: int, state: str) -> None:
         """Write the state behind an entry in the last image's place."""
@@ -60,7 +66,9 @@ class SharedLog:
 
 
 _LOCKED = Statement("SELECT n FROM settlemark_head WHERE namespace = :namespace FOR UPDATE")
-_BUMP = Statement("UPDATE settlemark_head SET n = n + 1 WHERE namespace = :namespace RETURNING n, {clock}")
+_BUMP = Statement(
+    "UPDATE settlemark_head SET n = n + 1 WHERE namespace = :namespace RETURNING n, {clock}, budgets, decisions"
+)
 _HEAD = Statement(sa.select(t.heads.c.n).where(t.heads.c.namespace == sa.bindparam("b_namespace")))
 _APPEND = Statement(sa.insert(t.log))
 _BEHIND = Statement(

@@ -290,9 +290,10 @@ class SqlLedger:
             return
         member.commits.expect_end()
         worker = member.worker
-        if self._lingers or not (self._closed.alive and member.acts.of(worker)):
-            if not self._lingers:
-                self._closed()
+        if self._lingers:
+            return
+        if not (self._closed.alive and member.acts.of(worker)):
+            self._closed()
             return
         self._lingers = True
         lay, close = member.acts.on_back, self._closed

@@ -149,7 +149,8 @@ class StoreTransaction:
                 board.time = before
             elif board.time != before:
                 steps.insert(0, written([TellTime(board.time)]))
-            woken = list(protocol.take_woken())
+            woken = list(board.take_woken())
+        book.entries.seal(book.named)
         book.flush()
         self._log.append(wire, number, self._lease.worker, f"[{','.join(steps)}]")
         renews = self.enrols and (self._lease.is_older(1 / 6) or self._watch.is_due())
@@ -187,7 +188,8 @@ class StoreTransaction:
 
     def _new_book(self, wire: Wire, behind: int) -> SqlBook:
         book = SqlBook(wire, self._log.namespace, self._lease.worker, self.payloads, self._watch)
-        book.behind = behind
+        book.behind, book.purse.used, book.entries.used = behind, self._log.budgets, self._log.decisions
+        book.debts.used = bool(self._replica.protocol.tools.owed)
         return book
 
     def _lock_head(self, wire: Wire) -> int:
@@ -221,6 +223,7 @@ class StoreTransaction:
         transaction is begun anew without it.
         """
         protocol, journal, before = self._replica.protocol, self._replica.tried, len(self._replica.tried)
+        book.entries.touched.update(book.named)
         kept, book.short_ascii, book.named = book.written, item.refused > 0, {}
         protocol.fault = None
         refusal: Exception | None = None

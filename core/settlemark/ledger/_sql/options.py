@@ -76,9 +76,10 @@ def _check_sqlite(url: sa.URL, given: str) -> None:
             raise _refused(given, f"{name}={value}", f"on which no ledger can be kept: write {known}, or leave it out")
         if "uri" not in url.query:
             raise _refused(
-                given, f"{name}=", "which SQLite reads in a URI alone: write sqlite:///file:FILE?…&uri=true, or"
-                " leave it out",
-            )  # fmt: skip
+                given,
+                f"{name}=",
+                "which SQLite reads in a URI alone: write sqlite:///file:FILE?…&uri=true, or leave it out",
+            )
 
 
 def _refused(given: str, what: str, why: str) -> LedgerError:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import random
 import sqlite3
-import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,44 +16,12 @@ from settlemark._edges.errors import LedgerError
 from settlemark._edges.private import make_private
 from settlemark._edges.wording import is_a
 from settlemark.ledger._forking import is_inherited
-from settlemark.ledger._limits import LateError, remaining
+from settlemark.ledger._sql.patience import BASE_CODE, patiently
 from settlemark.ledger._urls import shown
 
-BUSY_SECONDS = 30
 BESIDE = ("-wal", "-shm", "-journal")
 """The suffixes of the files that SQLite puts beside a database."""
-BASE_CODE = 0xFF  # SQLite's extended error codes have the basic code in their last byte
 _NO_ROOM = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
-_PAUSE_SECONDS = 0.0005
-_chance = random.SystemRandom()
-"""Chance of our own: a program that has seeded `random`, or looks after it, is not disturbed from a thread."""
-
-
-class LateLockError(sqlite3.OperationalError, LateError):
-    """Another program has held the lock on the file for longer than the limit."""
-
-
-def patiently(run: Callable[[], Any]) -> Any:
-    """Do something that needs a lock of the file, and return its result; try again while another holds the lock.
-
-    SQLite's own busy handler sleeps longer and longer: under load some writers hardly ever find the file free. Here
-    every one tries again after the same short pause, so that each has the same chance.
-
-    Raises:
-        sqlite3.OperationalError: the file was locked for as long as this thread may wait.
-    """
-    deadline = time.monotonic() + BUSY_SECONDS
-    while True:
-        try:
-            return run()
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & BASE_CODE != sqlite3.SQLITE_BUSY:
-                raise
-            if remaining() <= 0 or time.monotonic() > deadline:
-                late = LateLockError(str(error))
-                late.sqlite_errorcode, late.sqlite_errorname = error.sqlite_errorcode, error.sqlite_errorname
-                raise late from error
-            time.sleep(_PAUSE_SECONDS * (0.5 + _chance.random()))  # so that they do not collide again
 
 
 class LedgerFile:
@@ -72,7 +37,7 @@ class LedgerFile:
     def __init__(self, path: Path | None) -> None:
         self.path = path
         self.identity: tuple[int, int] | None = None
-        self._told = None if path is None else [os.fspath(path) + suffix for suffix in ("", *BESIDE[:2])]
+        self._told = [] if path is None else [os.fspath(path) + suffix for suffix in ("", *BESIDE[:2])]
 
     def expect(self) -> None:
         """Check that the file to be opened is the one that was open before, if any.
@@ -80,7 +45,7 @@ class LedgerFile:
         Raises:
             LedgerError: it is not.
         """
-        if self._told is None:
+        if not self._told:
             return
         found = _identity(self._told[0])
         if self.identity is not None and found != self.identity:
@@ -100,7 +65,7 @@ class LedgerFile:
         Raises:
             LedgerError: another file is there than was open before.
         """
-        if self._told is None:
+        if not self._told:
             return {}
         found = {name: _identity(name) for name in self._told}
         self.identity = self.identity or found[self._told[0]]
@@ -121,20 +86,18 @@ class LedgerFile:
 
     def behind(self, error: Exception) -> Exception:
         """Return the cause of a SQLite error: the file is gone, or the error itself."""
-        if self._told is None or self.identity is None or not is_a(error, sqlite3.Error):
+        if self.identity is None or not is_a(error, sqlite3.Error):
             return error
         found = _identity(self._told[0])
         return error if found == self.identity else self._gone(self._told[0], found)
 
     def is_replaced(self) -> bool:
         """Whether another file has the open file's name."""
-        if self._told is None or self.identity is None:
-            return False
-        return _identity(self._told[0]) not in (None, self.identity)
+        return self.identity is not None and _identity(self._told[0]) not in (None, self.identity)
 
     def _gone(self, name: str, found: tuple[int, int] | None) -> LedgerError:
         what = "deleted or moved away" if found is None else "replaced by another"
-        if name == self._told[0]:  # type: ignore[index]  # it is set
+        if name == self._told[0]:
             fix = f"put the very file back to {name}"
         else:
             fix = f"stop what uses {self.path}, since what others commit is not seen any more"
@@ -288,13 +251,11 @@ def _connect_to_read(path: Path) -> sqlite3.Connection:
 
 
 __all__ = [
-    "BASE_CODE",
     "BESIDE",
     "LedgerFile",
     "check_file",
     "file_of",
     "opened_file",
-    "patiently",
     "reading_engine",
     "writing_engine",
 ]

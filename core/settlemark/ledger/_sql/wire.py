@@ -19,7 +19,8 @@ from sqlalchemy.sql.compiler import SQLCompiler
 
 from settlemark.ledger._forking import never_close
 from settlemark.ledger._sql.clocks import CLOCKS
-from settlemark.ledger._sql.sqlite import opened_file, patiently
+from settlemark.ledger._sql.patience import patiently
+from settlemark.ledger._sql.sqlite import opened_file
 
 Values = Mapping[str, Any]
 Row = Any
@@ -68,13 +69,16 @@ class Wire:
 
     Args:
         engine: makes the connection; no pool takes it back, since an interrupted connection is unusable.
+
+    Attributes:
+        writes: how many statements `execute` has run or queued.
     """
 
     def __init__(self, engine: sa.Engine) -> None:
         self.dialect = engine.dialect
         self._connection = engine.connect().execution_options(isolation_level="AUTOCOMMIT")
         self._driver: Any = self._connection.connection.driver_connection
-        self.version = 0
+        self.version = self.writes = 0
         self.held: threading.Lock | None = None
 
     @contextmanager
@@ -178,6 +182,7 @@ class SqliteWire(Wire):
 
     def execute(self, statement: Statement, values: Values) -> None:
         """Run a statement."""
+        self.writes += 1
         text, names = statement.said(self.dialect)
         self._run(text, [values[name] for name in names])
 
@@ -246,6 +251,7 @@ class PostgresWire(Wire):
 
     def execute(self, statement: Statement, values: Values) -> None:
         """Queue a statement."""
+        self.writes += 1
         text, names = statement.said(self.dialect)
         self._waiting.append((text, {name: values[name] for name in names}))
 

@@ -1,0 +1,1 @@
+"""The face of steering: what is said to a run, and a run that listens."""

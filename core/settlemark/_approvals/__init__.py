@@ -1,0 +1,1 @@
+"""What a person is asked, who may answer and by when, and how a person is told."""

@@ -1,0 +1,263 @@
+"""Rules for English: the sentences of a text, and what a speaker says has come about.
+
+They are the extractor that is shipped. They know no grammar: what they miss, or find too much of, a caller's own
+extractor, rules or a model, finds better.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from settlemark._claims.money import MONEY, amounts_in
+
+
+class Stated(NamedTuple):
+    """A sentence that states an outcome: the base form of its verb, whether that is negated, and what is mentioned.
+
+    `times` is how often it is said to have come about.
+    """
+
+    text: str
+    verb: str
+    negated: bool
+    mentions: tuple[str, ...]
+    times: int = 1
+
+
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
+_CLAUSE = re.compile(r"(\s*[;,]\s+(?:(?:but|and)\s+)?|\s+(?:but|and)\s+)")
+_MAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+
+_VERBS = (
+    "add approve archive assign book buy cancel charge close complete confirm create credit debit delete deliver deploy"
+    " disable drop email enable forward grant hold invite invoice issue mail merge move notify open order pay post"
+    " publish purchase refund register reimburse reject release remove rename renew reschedule reserve return revoke"
+    " schedule sell send ship sign start stop submit subscribe transfer unsubscribe update upgrade upload wire withdraw"
+    " write"
+)
+_BASES = _VERBS.split()
+_IRREGULAR = {
+    "buy": "bought", "hold": "held", "pay": "paid", "sell": "sold", "send": "sent", "withdraw": "withdrawn",
+    "write": "written",
+}  # fmt: skip # a table of words
+_PAST_ALONE = {"withdrew": "withdraw", "wrote": "write"}
+_DOUBLED = {
+    "cancel": "cancelled", "drop": "dropped", "ship": "shipped", "stop": "stopped", "submit": "submitted",
+    "transfer": "transferred",
+}  # fmt: skip # a table of words
+_NOUNS = {
+    "booking": "book", "payment": "pay", "order": "order", "refund": "refund", "reservation": "reserve",
+    "cancellation": "cancel", "transfer": "transfer", "delivery": "deliver", "purchase": "buy", "shipment": "ship",
+    "deletion": "delete", "reimbursement": "reimburse", "subscription": "subscribe", "registration": "register",
+    "message": "send", "email": "send", "mail": "send",
+}  # fmt: skip # a table of words
+
+
+def _regular(base: str) -> str:
+    if base.endswith("e"):
+        return f"{base}d"
+    return f"{base[:-1]}ied" if base.endswith("y") and base[-2] not in "aeiou" else f"{base}ed"
+
+
+_DONE = {
+    form: base
+    for base in _BASES
+    for form in {_IRREGULAR.get(base) or _regular(base), _DOUBLED.get(base, _IRREGULAR.get(base) or _regular(base))}
+}
+_PAST = {form: base for form, base in _DONE.items() if form not in ("withdrawn", "written")} | _PAST_ALONE
+_ANY_DONE, _ANY_PAST = "|".join(sorted(_DONE)), "|".join(sorted(_PAST))
+_NOT = r"(?P<not>\s+not\b|n['\u2019]t\b|\s+never\b)?"
+_BETWEEN = r"(?:\s+(?:just|already|now|also|successfully|yet|even|ever|neither|\w+ly))*\s+"
+_ACTIVE = re.compile(
+    rf"\b(?:I|we)(?:\s+(?:have|had)|['\u2019]ve){_NOT}{_BETWEEN}(?P<done>{_ANY_DONE})\b"
+    rf"|\b(?:I|we)(?:\s+(?:just|already|also|successfully|(?P<never>never)))*\s+(?P<past>{_ANY_PAST})\b"
+    rf"|\b(?:I|we)\s+did(?P<did>\s+not|n['\u2019]t)\s+(?P<base>{'|'.join(_BASES)})\b"
+    rf"|\b(?:I|we)\s+(?:could|can)(?P<could>\s*not|n['\u2019]t)\s+(?P<able>{'|'.join(_BASES)})\b",
+    re.IGNORECASE,
+)
+_AGAIN = re.compile(
+    rf"(?:(?:then|also|already|just)\s+)*(?:(?P<form>{_ANY_PAST}|{_ANY_DONE})"
+    rf"|did(?:\s+not|n['\u2019]t)\s+(?P<base>{'|'.join(_BASES)}))\b",
+    re.IGNORECASE,
+)
+_PASSIVE = re.compile(
+    rf"\b(?:is|are|was|were|(?:has|have)(?P<nothas>\s+not|n['\u2019]t)?\s+been|been){_NOT}{_BETWEEN}(?P<done>{_ANY_DONE})\b",
+    re.IGNORECASE,
+)
+_NOUN = re.compile(
+    rf"\b(?P<noun>{'|'.join(_NOUNS)})s?\b[^,;]*?\b(?:(?:is|are|was|were|has|have|went)\b[^,;]*?"
+    r"\b(?P<well>made|done|processed|completed|complete|confirmed|successful|through)|(?P<ill>failed))\b",
+    re.IGNORECASE,
+)
+_NEGATED = re.compile(r"\bnot\b|n['\u2019]t\b|\bnever\b", re.IGNORECASE)
+# "No refund was made" denies one; "with no delay", "no later than" and "order no. 7" deny nothing.
+_NONE = re.compile(
+    r"\b(?:none|nothing|nobody|no[ -]one|neither)\b"
+    r"|(?<!\bwith\s)(?<!\bin\s)(?<!\bat\s)(?<!\bfor\s)(?<!\bby\s)(?<!\bis\s)\bno\b"
+    r"(?!\.|\s*\d|\s+(?:doubt|later|less|longer|matter|more|problem|sooner))",
+    re.IGNORECASE,
+)
+_UNTRUE = re.compile(
+    r"(?:\bnot|n['\u2019]t)\s+(?:true|correct|the\s+case)\s+that\b|\b(?:false|untrue)\s+that\b", re.IGNORECASE
+)
+_OPEN = re.compile(
+    r"^\W*(?:if|once|when|whenever|after|before|unless|until|as soon as)\b"
+    r"|\b(?:will|shall|would|should|may|might|must|to|can|could|cannot|can['\u2019]t|going to)"
+    r"\s+(?:\w+\s+)?(?:be|have)\b"
+    r"|['\u2019]ll\b|\b(?:I|we)\s+wish\b|\b(?:nothing|nobody|no\s+one|none)\s+else\b|\bno\s+other\b"
+    r"|\b(?:nearly|hardly|barely|scarcely|partly|partially|almost|(?:less|fewer|more)\s+than)\b",
+    re.IGNORECASE,
+)
+# A clause that goes on with what the one before it states, "and 5 USD", has no subject of its own and no verb to come.
+_OTHERWISE = re.compile(
+    r"\b(?:I|we|you|he|she|they|it)\b|\b(?:will|shall|would|should|may|might|must|can|could|cannot)\b", re.IGNORECASE
+)
+_DENIED_TOO = re.compile(r"(?:(?:and|but)\s+)?not\s+", re.IGNORECASE)
+_INSTEAD = re.compile(r"(?:only|just|instead|rather)\b", re.IGNORECASE)
+_FILLER = re.compile(r"(?:(?:only|just|instead|rather|not|of|the|full|to|for)\s+)*", re.IGNORECASE)
+_TIMES = re.compile(r"\b(?:(?P<twice>twice)|thrice|(?P<number>two|three|four|five|\d{1,3})\s+times)\b", re.IGNORECASE)
+_NUMBERS = {"two": 2, "three": 3, "four": 4, "five": 5}
+
+
+def sentences(text: str) -> list[str]:
+    """Return the sentences of a text.
+
+    >>> sentences("It costs 2.50 EUR. Fine! Write to a.b@x.example.")
+    ['It costs 2.50 EUR.', 'Fine!', 'Write to a.b@x.example.']
+    """
+    return [each for found in _SENTENCE.split(text) if (each := found.strip())]
+
+
+def stated(text: str) -> list[Stated]:
+    """Return what an English text states to have come about, or not to have; of several amounts, each by itself.
+
+    >>> for each in stated("I've refunded 20 EUR and did not book it. Shall I send it? Once it is paid, we ship it."):
+    ...     print(each.verb, each.negated, each.mentions)
+    refund False ('20', 'EUR')
+    book True ()
+    """
+    return [each for sentence in sentences(text) if not sentence.endswith("?") for each in _stated_by(sentence)]
+
+
+@dataclass(slots=True)
+class _Found:
+    """A verb that is stated, and the clauses that say of what."""
+
+    verb: str
+    negated: bool
+    clauses: list[str] = field(default_factory=list[str])
+
+    def mentioned(self) -> Iterator[tuple[tuple[str, ...], int]]:
+        """Yield what is mentioned with it, each amount and each address by itself, and how often."""
+        told = [(list(amounts_in(each)), _MAIL.findall(each), _times_in(each)) for each in self.clauses]
+        amounts = [amount for found, _, times in told for amount in found * times]
+        addresses = [address for _, found, _ in told for address in found]
+        if not amounts and not addresses:
+            yield (), max(times for _, _, times in told)
+        elif len(addresses) > 1 and amounts:  # "20 EUR to a@x and 5 EUR to b@x"
+            pairs = Counter(
+                (*amount, address) for found, to, times in told for amount in found * times for address in to
+            )
+            alone = Counter(amount for found, to, times in told if not to for amount in found * times)
+            others = Counter((address,) for found, to, _ in told if not found for address in to)
+            yield from [*pairs.items(), *alone.items(), *others.items()]
+        elif amounts:
+            yield from (((*amount, *addresses), times) for amount, times in Counter(amounts).items())
+        else:
+            counted = Counter(address for _, found, times in told for address in found * times)
+            yield from (((address,), times) for address, times in counted.items())
+
+
+def _times_in(clause: str) -> int:
+    times = _TIMES.search(clause)
+    if times is None:
+        return 1
+    number = "2" if times["twice"] else (times["number"] or "3").lower()
+    return max(_NUMBERS.get(number) or int(number), 1)
+
+
+def _stated_by(sentence: str) -> Iterator[Stated]:
+    found: list[_Found] = []
+    goes_on = False
+    parts = _CLAUSE.split(sentence)
+    for joint, clause in zip(["", *parts[1::2]], parts[::2], strict=True):
+        is_open = bool(_OPEN.search(clause))
+        one = None if is_open else _stated_in(clause)
+        if one is None and found and goes_on and not is_open:
+            goes_on = _goes_on(found, clause, joint)
+            continue
+        if one is not None:
+            found.append(_Found(*one, [clause]))
+        goes_on = one is not None
+    for each in found:
+        for mentions, times in each.mentioned():
+            yield Stated(sentence, each.verb, each.negated, mentions, 1 if each.negated else times)
+
+
+def _goes_on(found: list[_Found], clause: str, joint: str) -> bool:
+    """Add a clause to what was stated before it; returns whether a next one may go on from there."""
+    before, turns = found[-1], "but" in joint.lower() or ";" in joint
+    again = _AGAIN.match(clause)
+    if again is not None:
+        form = (again["form"] or "").lower()
+        verb = _PAST.get(form) or _DONE.get(form) or again["base"].lower()
+        negated = again["base"] is not None or bool(_NONE.search(clause)) or (before.negated and not turns)
+        found.append(_Found(verb, negated, [clause]))
+        return True
+    if _OTHERWISE.search(clause):
+        return False
+    if _DENIED_TOO.match(clause) or (before.negated and (turns or _INSTEAD.match(clause))):
+        # "…, not 50 EUR" denies it of that alone; "not …, only 20 EUR" states it of that
+        if not _names(clause):
+            return False
+        found.append(_Found(before.verb, bool(_DENIED_TOO.match(clause)), [clause]))
+        return True
+    before.clauses.append(clause)
+    return True
+
+
+def _names(clause: str) -> bool:
+    begins = _FILLER.match(clause)
+    rest = clause[begins.end() :] if begins else clause
+    return bool(MONEY.match(rest) or _MAIL.match(rest))
+
+
+def _stated_in(clause: str) -> tuple[str, bool] | None:
+    """Return the verb of a clause that states an outcome, and whether it is negated."""
+    verb, negated = _verb_in(clause)
+    if verb is None:
+        return None
+    return verb, (negated or bool(_NONE.search(clause))) is not bool(_UNTRUE.search(clause))
+
+
+def _verb_in(clause: str) -> tuple[str | None, bool]:
+    active = _ACTIVE.search(clause)
+    if active is not None:
+        form = next(active[name] for name in ("done", "past", "base", "able") if active[name]).lower()
+        negated = any(active[name] for name in ("not", "never", "did", "could"))
+        return _DONE.get(form) or _PAST.get(form, form), negated
+    noun = _NOUN.search(clause)
+    if noun is not None:
+        told = _UNTRUE.sub("", clause)
+        return _NOUNS[noun["noun"].lower()], noun["ill"] is not None or bool(_NEGATED.search(told))
+    passive = _PASSIVE.search(clause)
+    if passive is None:
+        return None, False
+    return _DONE[passive["done"].lower()], bool(passive["not"] or passive["nothas"])
+
+
+def bases_of(word: str) -> tuple[str, ...]:
+    """Return the verbs that a word of a tool's name may stand for.
+
+    >>> bases_of("booking"), bases_of("refunded"), bases_of("room")
+    (('book',), ('refund',), ())
+    """
+    found = (_NOUNS.get(word), _DONE.get(word), _PAST.get(word))
+    return tuple(dict.fromkeys(base for base in found if base is not None))
+
+
+__all__ = ["Stated", "bases_of", "sentences", "stated"]

@@ -1,0 +1,1 @@
+"""Transactions that are stuck: how they are seen, and how they end."""

@@ -1,0 +1,1 @@
+"""What transactions owe: promises that later effects keep."""

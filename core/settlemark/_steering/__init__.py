@@ -1,0 +1,1 @@
+"""Steering: what people say to a run while it works, and what is done about it."""

@@ -1,0 +1,1 @@
+"""One job of an agent: its turns one after the other, and the transactions that they share."""

@@ -1,0 +1,1 @@
+"""Readers of other formats: traces of LangGraph and OpenTelemetry, and chats, as histories."""

@@ -1,0 +1,1 @@
+"""Outside systems as child processes: each keeps its own log, and fails on request."""

@@ -1,0 +1,41 @@
+"""A call that its framework turns down never comes, holds nobody up, and is a failure of its turn."""
+
+from __future__ import annotations
+
+import pytest
+
+from settlemark.agents import AgentRun, Call
+from settlemark.hosting import host_of
+
+
+def turn_of(office, settlement, place, job=None):
+    """A turn that books and mails, with a call in it that is turned down."""
+    calls = office.calls(settlement, ("book", {"room": "1"}), ("mail", {"to": "ada"}))
+    calls.insert(place, Call("look", {}, settlement.declared("look"), refused="it takes a room"))
+    return (job or AgentRun(settlement, "trip-42")).work().turn(calls)
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+async def test_what_comes_before_it_is_undone_and_what_comes_after_it_is_not_run(office, settlement, place):
+    turn = turn_of(office, settlement, place)
+    others = [number for number in range(3) if number != place]
+    told = [await office.answer(turn, number, waits=False) for number in others]
+    told = [turn.corrections().get(number, text) for number, text in zip(others, told, strict=True)]
+
+    assert office.log == ([] if place == 0 else [("book", "1"), ("unbook", "1")])
+    assert all("look" in text and ("undone" in text or "not run" in text or "never left" in text) for text in told)
+    assert (turn.settled, host_of(settlement).protocol.live, settlement.residue()) == (True, {}, [])
+
+
+async def test_a_turn_that_goes_on_after_a_failure_goes_on_after_it(office):
+    with office.settlement(on_failure="continue") as settlement:
+        turn = turn_of(office, settlement, 1)
+        booked, _ = [await office.answer(turn, number, waits=False) for number in (0, 2)]
+        assert booked == "book 1"
+        assert (office.log, turn.settled) == ([("book", "1"), ("mail", "ada")], True)
+
+
+def test_a_turn_of_nothing_else_is_over_before_it_begins(office, settlement):
+    call = Call("look", {}, settlement.declared("look"), refused="it takes a room")
+    turn = AgentRun(settlement, "trip-42").work().turn([call, call])
+    assert (turn.settled, settlement.transactions()) == (True, [])
