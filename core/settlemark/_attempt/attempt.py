@@ -100,7 +100,7 @@ class Attempt:
         self.replay: RecordedTransaction | None = None
         self.recorded: dict[Path, RecordedEffect] = {}
         self.stays: dict[Path, RecordedEffect] = {}  # what earlier attempts did, and could not undo
-        self.effects: dict[Path, Effect] = {}
+        self.effects: dict[Path, Effect] = {}  # walk a copy: other threads add to it
         self.entering: set[Effect] = set()
         self.expected = Expected(self.effects)
         self.records = EffectRecords(payloads, self.effects)
@@ -150,7 +150,7 @@ class Attempt:
     @property
     def knows_more(self) -> bool:
         """Whether something of it is known here that the record may lack: what was called, and came back, here."""
-        return any(not effect.stored for effect in self.effects.values())
+        return any(not effect.stored for effect in self.effects.copy().values())
 
     def in_flight(self) -> bool:
         """Whether a call of an open transaction runs, or is on its way to run or to be held."""
@@ -175,7 +175,7 @@ class Attempt:
         self.on_failure, self.ask, self.approver = entered.on_failure, entered.ask, entered.approver
         self.numbering = Numbering()
         self.park, self.owes = None, {}
-        self.placed = 1 + max((effect.position for effect in self.effects.values()), default=-1)
+        self.placed = 1 + max((effect.position for effect in self.effects.copy().values()), default=-1)
 
     def expect(self, base: Path = ()) -> None:
         """Expect to be asked again for what was decided before, below a place."""
@@ -261,7 +261,7 @@ class Attempt:
 
     def in_order(self) -> list[Effect]:
         """Return its effects in issuance order."""
-        return [effect for _, effect in sorted(self.effects.items())]
+        return [effect for _, effect in sorted(self.effects.copy().items())]
 
     def as_acted(self) -> list[Effect]:
         """Return its effects in the order in which they acted, those of an earlier entering first.
@@ -272,15 +272,15 @@ class Attempt:
 
     def made_by(self, effect: Effect) -> list[Effect]:
         """Return the effects of the calls that a call made, in issuance order."""
-        kinds = {path: made.declaration.kind for path, made in self.effects.items()}
-        return [self.effects[path] for path in made_by(effect.path, kinds)]
+        effects = self.effects.copy()
+        return [effects[path] for path in made_by(effect.path, {p: e.declaration.kind for p, e in effects.items()})]
 
     def leaving(self) -> list[Effect]:
         """Return its held effects in the order in which they leave: what cannot be undone last, else as issued.
 
         With that guard off, as they came in place of as issued.
         """
-        held = {path: e for path, e in self.effects.items() if e.held and e.outcome is not Outcome.DROPPED}
+        held = {path: e for path, e in self.effects.copy().items() if e.held and e.outcome is not Outcome.DROPPED}
         came = [held[path] for path in (sorted(held) if held and self.live.guards.ordered else held)]
         return leaving_order(came, lambda effect: Held(effect.leaves, effect.scopes)) if came else []
 
@@ -305,7 +305,7 @@ class Attempt:
 
     def behind_held(self, effect: Effect) -> bool:
         """Whether an effect overlaps an earlier held one of its own, and so must be held too."""
-        earlier = [scope for scope, path in self.held_scopes.items() if path < effect.path]
+        earlier = [scope for scope, path in self.held_scopes.copy().items() if path < effect.path]
         return any(ours.overlaps(held) for ours in effect.scopes for held in earlier)
 
     # ---- what the ledger is told
@@ -318,7 +318,7 @@ class Attempt:
         if self.txn is None or self.txn.id != DETACHED:
             book.write(changes)
             return
-        effects = {effect.key: effect for effect in self.effects.values()}
+        effects = {effect.key: effect for effect in self.effects.copy().values()}
         for change in changes:
             effect = effects.get(change.key) if isinstance(change, OutcomeChange) else None
             recorded = None if effect is None or not self.worker else book.find(effect.key)

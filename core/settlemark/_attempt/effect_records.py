@@ -49,7 +49,7 @@ class EffectRecords:
 
     __slots__ = ("_effects", "payloads")
 
-    def __init__(self, payloads: Packer, effects: Mapping[Path, Effect]) -> None:
+    def __init__(self, payloads: Packer, effects: dict[Path, Effect]) -> None:
         self._effects = effects
         self.payloads = payloads
 
@@ -97,7 +97,7 @@ class EffectRecords:
         """Return the detail of an abort as all processes may know it: without what was taken out of payloads."""
         if self.payloads.plain:
             return detail
-        keys = [effect.key for effect in self._effects.values()]
+        keys = [effect.key for effect in self._effects.copy().values()]
         return {
             name: self.payloads.cause(value, keys) if isinstance(value, str) and name in _QUOTES else value
             for name, value in detail.items()
@@ -106,7 +106,7 @@ class EffectRecords:
     def forget_secrets(self) -> None:
         """Let go of the secrets of the effects: nothing more will be told of them."""
         if not self.payloads.plain:
-            for effect in self._effects.values():
+            for effect in self._effects.copy().values():
                 self.payloads.forget(effect.key)
 
 

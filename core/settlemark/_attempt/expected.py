@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import msgspec
 
@@ -21,17 +21,17 @@ class Expected(msgspec.Struct, eq=False):
         seen: those of them that were read meanwhile as their effects had left the scope.
     """
 
-    effects: Mapping[Path, Effect]
+    effects: dict[Path, Effect]
     paths: set[Path] = set()
     seen: set[Path] = set()
 
     def expect(self, base: Path = ()) -> None:
         """Expect to be asked again for what was decided before, below a place."""
-        self.paths.update(path for path, effect in list(self.effects.items()) if _is_under(path, base, effect))
+        self.paths.update(path for path, effect in self.effects.copy().items() if _is_under(path, base, effect))
 
     def keep(self, path: Path, call_id: str | None = None) -> None:
         """Note that a decision stands, with all that was made of it: within it, in its place, or for the same call."""
-        for other in list(self.paths):
+        for other in self.paths.copy():
             effect = self.effects.get(other)
             same = call_id is not None and effect is not None and effect.call_id == call_id
             if same or other[: len(path)] == path:
@@ -39,7 +39,7 @@ class Expected(msgspec.Struct, eq=False):
 
     def sees(self, scopes: Iterable[Scope]) -> None:
         """Note that these were read, as what is still expected has left them."""
-        for path in list(self.paths):
+        for path in self.paths.copy():
             effect = self.effects[path]
             is_there = effect.declaration.kind is EffectClass.STAGED if effect.held else effect.executed
             if is_there and any(ours.overlaps(theirs) for ours in scopes for theirs in effect.scopes):
@@ -47,7 +47,7 @@ class Expected(msgspec.Struct, eq=False):
 
     def orphans(self, base: Path) -> list[Effect]:
         """Return what was expected below a place and not asked for, in issuance order."""
-        paths = sorted(path for path in self.paths if path[: len(base)] == base)
+        paths = sorted(path for path in self.paths.copy() if path[: len(base)] == base)
         return [self.effects[path] for path in paths if _may_stand(self.effects[path])]
 
 

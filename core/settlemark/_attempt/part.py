@@ -126,7 +126,7 @@ class Inside(msgspec.Struct, eq=False):
         base = self.effect.path
         turns: Turns = defaultdict(Counter)
         waiting = set[Path]()
-        for path, effect in sorted(self.attempt.effects.items()):
+        for path, effect in sorted(self.attempt.effects.copy().items()):
             if len(path) > len(base) + 1 and path[: len(base)] == base:
                 place = path[len(base) : -1]
                 turns[place][effect.call_id] += 1

@@ -59,7 +59,7 @@ class Telling:
 
         Another process that has gone on with what was put aside here says that by its record; see `leave`.
         """
-        left = sum(1 for effect in attempt.effects.values() if effect.tag not in (None, Tag.CLEAN))
+        left = sum(1 for effect in attempt.effects.copy().values() if effect.tag not in (None, Tag.CLEAN))
         self._end(attempt, left, elsewhere=False)
         if again is not None and self.observer is not None and attempt.txn is not None:
             self.began(again, "retried")

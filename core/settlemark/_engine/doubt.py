@@ -148,7 +148,7 @@ class Residue:
 
     def tell(self, attempt: Attempt) -> None:
         """Warn of each effect that stays, tell who listens, and have what is in doubt asked about again."""
-        effects = attempt.effects.values()
+        effects = attempt.effects.copy().values()
         left = [e for e in effects if e.tag not in (None, Tag.CLEAN)]
         for effect in left if self._kernel.warns else ():
             note = prose(attempt.payloads.scrub(str(effect.disposed), [effect.key]), CAUSE)

@@ -49,8 +49,8 @@ class Freshness:
         """Return what has to hold for a transaction to commit: its own reads, and those its run has not acted on."""
         plan = self.live_plans.get(attempt.run)
         if not plan or not attempt.live.wrote:
-            return list(attempt.live_reads.values())
-        return [*attempt.live_reads.values(), *self._not_read_anew(plan, attempt)]
+            return list(attempt.live_reads.copy().values())
+        return [*attempt.live_reads.copy().values(), *self._not_read_anew(plan, attempt)]
 
     @staticmethod
     def _not_read_anew(plan: list[LiveRead], attempt: Attempt) -> list[LiveRead]:
@@ -74,7 +74,7 @@ class Freshness:
         Raises:
             Stale: it has changed; nothing was run.
         """
-        touched = [read for read in attempt.live_reads.values() if read.about(effect.scopes)]
+        touched = [read for read in attempt.live_reads.copy().values() if read.about(effect.scopes)]
         wrong = (yield from self.verify(attempt, touched)) if touched else None
         if wrong is not None:
             yield from self._kernel.step(lambda protocol, _book: protocol.abort(txn, Reason.STALE, **wrong))
@@ -83,7 +83,7 @@ class Freshness:
 
     @staticmethod
     def after_writing(attempt: Attempt, effect: Effect) -> None:
-        for read in attempt.live_reads.values():
+        for read in attempt.live_reads.copy().values():
             read.overwritten = read.overwritten or read.about(effect.scopes)
 
     def keep_plan(self, attempt: Attempt, txn: Txn) -> None:
@@ -93,7 +93,7 @@ class Freshness:
             plans.pop(run, None)
         elif attempt.live_reads and txn.reason is not Reason.WOUNDED:
             kept = self._not_read_anew(plans.pop(run, []), attempt)
-            plans[run] = [*kept, *attempt.live_reads.values()]
+            plans[run] = [*kept, *attempt.live_reads.copy().values()]
             if len(plans) > PLANS:
                 plans.popitem(last=False)
 

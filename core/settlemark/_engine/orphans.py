@@ -66,7 +66,7 @@ class Orphans:
         """
         if attempt.replay is not None or attempt.live.state is not State.OPEN:
             return
-        found = [effect for path, effect in sorted(attempt.effects.items()) if path[: len(base)] == base]
+        found = [effect for path, effect in sorted(attempt.effects.copy().items()) if path[: len(base)] == base]
         for effect in reversed(found):
             if effect.disposition is Disposition.ORPHANED and effect.executed and effect.tag is None:
                 yield from self._undo_orphan(attempt, attempt.live, effect)

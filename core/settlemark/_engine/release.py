@@ -388,7 +388,7 @@ class Releases:
 
 
 def _has_left(attempt: Attempt) -> bool:
-    return any(effect.held and effect.executed for effect in attempt.effects.values())
+    return any(effect.held and effect.executed for effect in attempt.effects.copy().values())
 
 
 def _left(calls: list[Call], protocol: Protocol, _book: Book) -> None:

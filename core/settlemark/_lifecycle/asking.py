@@ -319,7 +319,7 @@ def with_other_arguments(
     made.payload = json_text.encode(made.arguments)
     if made.payload == effect.payload:
         return None
-    parts = sum(path[:-1] == effect.path for path in attempt.effects)
+    parts = sum(path[:-1] == effect.path for path in attempt.effects.copy())
     made.call_id, made.rationale, made.held = effect.call_id, effect.rationale, effect.held
     made.decision = effect.decision
     made.pack, made.unpack, made.controls = effect.pack, effect.unpack, effect.controls
@@ -331,7 +331,7 @@ def with_other_arguments(
 
 def recorded_likeness(attempt: Attempt, effect: Effect, key: str | None) -> Effect:
     """Return the recorded copy of a call that was approved with other arguments, made runnable here."""
-    likeness = next(found for found in attempt.effects.values() if found.key == key)
+    likeness = next(found for found in attempt.effects.copy().values() if found.key == key)
     attempt.expected.keep(likeness.path)
     if effect.remake is not None:
         made = effect.remake(effect, likeness.shown())

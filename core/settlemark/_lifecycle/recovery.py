@@ -362,7 +362,7 @@ class Recovery:
             report.undone.append(txn.name)
         elif attempt.handed_over:
             report.waiting.append(txn.name)
-        if any(effect.tag not in (None, "clean") for effect in attempt.effects.values()):
+        if any(effect.tag not in (None, "clean") for effect in attempt.effects.copy().values()):
             report.left.append(txn.name)
 
     def _commit_at_last(self, attempt: Attempt, txn: Txn, report: Recovered, turn: Ticket | None) -> Program[None]:

@@ -36,7 +36,7 @@ class Selection:
     def discard_all(self, attempts: Iterable[Attempt], *, cause: str) -> Program[None]:
         """Abort transactions that nobody will try again, concurrently, and return when all is undone or named."""
         lost = [attempt for attempt in attempts if attempt.replay is None]
-        acted = [attempt for attempt in lost if any(effect.executed for effect in attempt.effects.values())]
+        acted = [attempt for attempt in lost if any(effect.executed for effect in attempt.effects.copy().values())]
         if acted:
             # Concurrently: each undo takes its time.
             ended = yield Together([self._undoing.discard(attempt, Reason.ABANDONED, cause=cause) for attempt in acted])

@@ -9,7 +9,7 @@ import functools
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from types import CodeType, FunctionType, MethodType
-from typing import Any, cast
+from typing import Any
 
 from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
@@ -45,7 +45,7 @@ def runs_a_settled_graph(tool: BaseTool) -> bool:
     functions = [getattr(tool, "func", None), getattr(tool, "coroutine", None)]
     if not any(functions):
         functions = [type(tool)._run, type(tool)._arun, tool]  # noqa: SLF001 - what a tool overrides
-    graphs = [found for found in _reachable(functions) if isinstance(found, Pregel)]
+    graphs: list[Any] = [found for found in _reachable(functions) if _is(found, Pregel)]
     return any(_settles(found) for graph in graphs for found in _reachable(_nodes(graph)))
 
 
@@ -53,40 +53,57 @@ def _nodes(graph: Pregel[Any, Any, Any, Any]) -> list[object]:
     return [node.bound for node in graph.nodes.values()]
 
 
-def _settles(found: object) -> bool:
+def _settles(found: Any) -> bool:
     ours = type(found).__module__.partition(".")[0] == _OURS
-    return ours or (isinstance(found, BaseTool) and real_tool(found) is not found)
+    return ours or (_is(found, BaseTool) and real_tool(found) is not found)
 
 
 def _reachable(roots: Iterable[object]) -> Iterator[object]:
     """Yield what can be reached from these, the nearest first; what a graph runs is reached from its nodes."""
     seen: set[int] = set()
-    left = deque(roots)
+    left: deque[Any] = deque(roots)
     while left and len(seen) < _MOST:
         found = left.popleft()
         if id(found) not in seen:
             seen.add(id(found))
             yield found
-            left.extend(_nodes(found) if isinstance(found, Pregel) else _reached_from(found))
+            left.extend(_nodes(found) if _is(found, Pregel) else _looked_into(found))
 
 
-def _reached_from(found: object) -> Iterator[object]:
-    if isinstance(found, MethodType):
+def _is(found: object, kind: Any) -> bool:
+    return issubclass(type(found), kind)  # and not what an object says of itself
+
+
+def _looked_into(found: object) -> list[object]:
+    """Return what is reached from an object of anybody's; nothing of one that does not let itself be looked into.
+
+    A proxy may answer in a request only, and other threads may be at work on a mapping.
+    """
+    try:
+        return list(_reached_from(found))
+    except Exception:
+        return []
+
+
+def _reached_from(found: Any) -> Iterator[object]:
+    if _is(found, MethodType):
         yield from (found.__func__, found.__self__)
-    elif isinstance(found, functools.partial):
+    elif _is(found, functools.partial):
         yield from (found.func, *found.args, *found.keywords.values())
-    elif isinstance(found, FunctionType):
+    elif _is(found, FunctionType):
         yield from _variables(found)
-    elif isinstance(found, Mapping):
-        yield from cast("Mapping[object, object]", found).values()
-    elif isinstance(found, list | tuple | set):
-        yield from cast("Iterable[object]", found)
-    elif isinstance(found, Runnable) or hasattr(found, "__dict__"):
-        yield from (value for value in _own(found) if isinstance(value, _LOOKED_INTO))
+    elif _is(found, dict):
+        yield from dict.copy(found).values()  # at once: other threads may write to it
+    elif _is(found, Mapping):
+        yield from found.values()
+    elif _is(found, list | tuple | set):
+        yield from list(found)
+    elif _is(found, Runnable) or hasattr(found, "__dict__"):
+        yield from (value for value in _own(found) if _is(value, _LOOKED_INTO))
 
 
-def _own(found: object) -> Iterable[object]:
-    return [] if isinstance(found, type) else list(getattr(found, "__dict__", {}).values())
+def _own(found: Any) -> Iterable[object]:
+    return [] if _is(found, type) else list(dict(getattr(found, "__dict__", {})).values())
 
 
 def _variables(function: FunctionType) -> Iterator[object]:
@@ -103,7 +120,7 @@ def _variables(function: FunctionType) -> Iterator[object]:
     for name in _names(function.__code__):
         if name in function.__globals__:
             value = function.__globals__[name]
-            if not isinstance(value, type):
+            if not _is(value, type):
                 yield value
 
 

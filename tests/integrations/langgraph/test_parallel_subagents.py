@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
+from collections.abc import Mapping
 
 import pytest
 from langchain.agents import create_agent
@@ -275,6 +277,68 @@ def test_one_whose_agent_settles_nothing_or_that_has_none_keeps_the_order(how):
     assert not runs_a_settled_graph(
         StructuredTool.from_function(_closure(agent), name="task") if how == "no settlement" else look
     )
+
+
+class Closed:
+    """What answers in a request only, as a proxy of a web framework."""
+
+    def __getattribute__(self, name):
+        raise RuntimeError("outside of a request")
+
+
+class Busy(Mapping):
+    """What other threads are at work on."""
+
+    def __iter__(self):
+        yield "x"
+        raise RuntimeError("dictionary changed size during iteration")
+
+    def __getitem__(self, name):
+        return None
+
+    def __len__(self):
+        return 1
+
+
+SHUT = {"a proxy": Closed, "a busy table": Busy, "a proxy in a table": lambda: {"x": Closed()}}
+
+
+@pytest.mark.parametrize("shut", SHUT.values(), ids=SHUT)
+@pytest.mark.parametrize("runs_one", [True, False])
+def test_what_does_not_let_itself_be_looked_into_is_no_agent_and_does_no_harm(agent, shut, runs_one):
+    reached = shut()
+    inner = agent if runs_one else None
+
+    def task(what: str) -> str:
+        """Have it done."""
+        return f"{reached}" if inner is None else inner.invoke(what)
+
+    assert runs_a_settled_graph(StructuredTool.from_function(task, name="task")) is runs_one
+
+
+def test_a_table_that_is_written_meanwhile_is_looked_into_as_it_was(agent):
+    table = {"x": None, "y": agent}
+
+    def task(what: str) -> str:
+        """Have it done."""
+        return table["y"].invoke(what)
+
+    def meanwhile(_frame, _event, _argument):
+        sys.settrace(None)
+        table[len(table)] = None
+        sys.settrace(meanwhile)
+        return meanwhile
+
+    tool = StructuredTool.from_function(task, name="task")
+    before = sys.gettrace()
+    sys.settrace(meanwhile)
+    try:
+        found = runs_a_settled_graph(tool)
+    finally:
+        sys.settrace(before)
+
+    assert found
+    assert len(table) > 2, "nothing came in between: the test shows nothing"
 
 
 def test_one_whose_graph_has_settled_tools_of_its_own_does():

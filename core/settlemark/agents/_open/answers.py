@@ -51,7 +51,7 @@ class Answers:
         known = self._attempt.effects.get(last.path, last)
         if known.disposition is not Disposition.EDITED:
             return known
-        return next((e for e in self._attempt.effects.values() if e.key == known.disposed.link), known)
+        return next((e for e in self._attempt.effects.copy().values() if e.key == known.disposed.link), known)
 
     def result(self, effect: Effect) -> Any:
         """Return what a held effect returned when it left, or raise why it did not leave."""
