@@ -51,7 +51,7 @@ class Choice:
         self._hold: Attempt | None = None
         self.is_made = False
         self.name: str = options["name"]
-        self.candidates: dict[str, Attempt] = {}
+        self.candidates: dict[str, Attempt] = {}  # walk a copy: threads enter candidates
         self._entries: dict[str, Once[Attempt]] = {}
         self._turns: dict[str, set[str]] = {}
         self._lock = threading.Lock()
@@ -71,7 +71,7 @@ class Choice:
     @property
     def stands(self) -> bool:
         """Whether a candidate has not been undone."""
-        return any(not is_undone(attempt) for attempt in self.candidates.values())
+        return any(not is_undone(attempt) for attempt in self.candidates.copy().values())
 
     @property
     def hold(self) -> Attempt:
@@ -138,12 +138,12 @@ class Choice:
         elif label is not None:
             undone = yield from self._undone(label)
         if undone is not None:
-            left = ", ".join(repr(other) for other, attempt in self.candidates.items() if not is_undone(attempt))
+            left = ", ".join(repr(other) for other, attempt in self.candidates.copy().items() if not is_undone(attempt))
             raise UsageError(
                 f"{label!r} cannot be chosen: it was undone ({undone}); nothing moved; choose one of"
                 f" {left or 'none'}, or None, which undoes all"
             )
-        losers = [attempt for attempt in self.candidates.values() if attempt is not winner]
+        losers = [attempt for attempt in self.candidates.copy().values() if attempt is not winner]
         run, owner, link = self.run, self._driver.kernel.ledger.worker, self._named(label or "")
         epoch, ordinal = self.hold.live.position
 
@@ -158,7 +158,7 @@ class Choice:
                 yield from self._driver.selection.choose(None, losers, cause=LOST, noted=noted)
                 yield from self._driver.settling.commit(winner)
         finally:
-            if not any(_is_open(attempt) for attempt in self.candidates.values()):
+            if not any(_is_open(attempt) for attempt in self.candidates.copy().values()):
                 self.is_made = True
                 yield from self._drop()
 
@@ -189,12 +189,12 @@ class Choice:
     def undo(self, cause: str) -> Program[None]:
         """Undo all candidates: nobody will choose."""
         yield from self._come_back()
-        yield from self._driver.selection.discard_all(self.candidates.values(), cause=cause)
+        yield from self._driver.selection.discard_all(self.candidates.copy().values(), cause=cause)
         yield from self._drop()
 
     def suspend(self) -> Program[None]:
         """Leave the choice and its candidates open, for a program that resumes it."""
-        for attempt in (*self.candidates.values(), self.hold):
+        for attempt in (*self.candidates.copy().values(), self.hold):
             if _is_open(attempt):
                 yield from self._driver.undoing.suspend(attempt)
 

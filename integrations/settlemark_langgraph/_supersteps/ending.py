@@ -7,6 +7,7 @@ What its tasks come to is kept all the same, so that a resume answers with it.
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import wait
@@ -41,6 +42,7 @@ class Ending:
         self.programs: list[Callable[[BaseException | None], Program[None]]] = []
         self.futures: Callable[[], Any] = _no_futures
         self._turns: WeakSet[OpenTurn] = WeakSet()
+        self._lock = threading.Lock()  # threads add to the set, and it cannot be walked meanwhile
         self._cut: BaseException | None = None
         self._outer = outer
         self._loop = loop
@@ -61,7 +63,8 @@ class Ending:
     def undoes(self, turn: OpenTurn) -> None:
         """Take note of a turn of the run: it is undone when the time of the run, or an enclosing one's, is over."""
         for ending in (self, *self._outer):
-            ending._turns.add(turn)  # noqa: SLF001 - of the same class
+            with ending._lock:  # noqa: SLF001 - of the same class
+                ending._turns.add(turn)  # noqa: SLF001 - as above
 
     @property
     def cut(self) -> BaseException | None:
@@ -95,7 +98,9 @@ class Ending:
             self._run()
 
     def _unsettled(self) -> list[OpenTurn]:
-        return [turn for turn in list(self._turns) if not turn.settled]
+        with self._lock:
+            turns = list(self._turns)
+        return [turn for turn in turns if not turn.settled]
 
     def _too_many_steps(self) -> BaseException | None:
         # LangGraph raises this error only after its stack was left.

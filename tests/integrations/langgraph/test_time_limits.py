@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 
 import pytest
@@ -210,3 +211,33 @@ async def test_a_node_that_is_out_of_time_is_undone_and_a_retry_does_it_all_anew
     anew = ["book Ada", "slow x", "book Bee", "mail ada"] if tries == 2 else []
     assert world.log == ["book Ada", "cancel Ada", *anew]
     assert settlement.residue() == []
+
+
+class Turn:
+    settled = False
+
+
+def test_what_is_to_be_undone_is_told_while_threads_of_the_run_open_further_turns():
+    """The time of a run is over, and its threads go on: one may open a turn at any moment that is not kept from it."""
+    over = ending.Ending(object(), [])
+    turns = [Turn() for _ in range(3)]
+    for each in turns:
+        over.undoes(each)
+
+    def meanwhile(frame, _event, _argument):
+        if not over._lock.locked() and frame.f_code.co_filename.endswith(("ending.py", "_weakrefset.py")):
+            sys.settrace(None)
+            turns.append(Turn())
+            over.undoes(turns[-1])
+            sys.settrace(meanwhile)
+        return meanwhile
+
+    before = sys.gettrace()
+    sys.settrace(meanwhile)
+    try:
+        found = over._unsettled()
+    finally:
+        sys.settrace(before)
+
+    assert set(turns[:3]) <= set(found) <= set(turns)
+    assert len(turns) > 3, "nothing came in between: the test shows nothing"
