@@ -105,23 +105,27 @@ class GroupCommit:
 
     Attributes:
         leading: held by the one thread that takes steps.
-        patience: seconds in which the store must have answered, at least the least that a store is given.
     """
 
     def __init__(
         self, queue: StepQueue, batches: Batches, replica: Replica, connection: Connection, *, wait: float
     ) -> None:
         self.queue = queue
-        self.patience = patience(wait)
+        self._wait = wait
         self.leading = threading.Lock()
         self._led = False
         self._batches = batches
         self._replica = replica
         self._connection = connection
 
+    @property
+    def patience(self) -> float:
+        """Seconds in which the store must have answered, at least the least that a store is given."""
+        return patience(self._wait)
+
     def submit(self, step: Step[Any], *, durable: bool, looks: bool = False, wait: float | None = None) -> Answer:
         """Queue a step whose answer its caller waits for, until the store has had its time: so many seconds."""
-        answer = Answer(self, self._limited(self.patience if wait is None else patience(wait)))
+        answer = Answer(self, self._limited(patience(self._wait if wait is None else wait)))
         item = answer.item = QueuedStep(step, answer, durable, looks)
         self.queue.steps.append(item)
         return answer
