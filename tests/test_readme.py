@@ -150,7 +150,7 @@ def test_every_page_is_on_the_site_and_the_readme_leads_to_it():
 def test_the_site_has_its_parts():
     assert [part for entry in SITE["nav"] for part in entry] == [
         "Start", "Concepts", "Guides", "Reference", "Guarantees", "Architecture", "Contributing", "Security",
-    ]  # fmt: skip
+    ]  # fmt: skip # a list of names and values
 
 
 def test_the_readme_is_read_in_two_minutes():

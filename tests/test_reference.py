@@ -83,8 +83,10 @@ def test_no_command_of_core_exits_with_a_number_of_its_own():
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call) and re.fullmatch(r"typer\.Exit|sys\.exit|fail", ast.unparse(node.func))
     ]
-    told = [*(one for call in exits for one in call.args if isinstance(one, ast.Constant | ast.IfExp)),
-            *(keyword.value for call in exits for keyword in call.keywords)]  # fmt: skip
+    told = [
+        *(one for call in exits for one in call.args if isinstance(one, ast.Constant | ast.IfExp)),
+        *(keyword.value for call in exits for keyword in call.keywords),
+    ]
     numbers = [one for node in told for one in ast.walk(node) if isinstance(one, ast.Constant)]
     assert len(exits) > 30
     assert [ast.unparse(one) for one in numbers if isinstance(one.value, int)] == []

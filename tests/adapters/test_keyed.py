@@ -45,9 +45,11 @@ def test_an_order_is_under_its_calls_key_with_its_scopes_and_keeps_what_an_undo_
     ((_, other, *_),) = [each for each in told if each[0] == "part of it"]
     north = (Scope.parse("door:/north"),)
     assert told == [
-        ("open", "day#1/0", False, True, north), ("part of it", other, True, False, None),
-        ("undo", "day#1/0", False, True, north), ("ring", "night#1/0", False, False, (Scope.parse("bell:/"),)),
-    ]  # fmt: skip
+        ("open", "day#1/0", False, True, north),
+        ("part of it", other, True, False, None),
+        ("undo", "day#1/0", False, True, north),
+        ("ring", "night#1/0", False, False, (Scope.parse("bell:/"),)),
+    ]
     assert all(each.mark == mark_of(each.key) for _, each in asked.orders)
 
 

@@ -74,9 +74,13 @@ def test_sixteen_agents_pay_into_one_account(gauge, store, tmp_path):
     with Bank(accounts) as first, Bank(accounts) as second:
         both = {"commuting": Agents(first, one, commutes="pay in"), "plain": Agents(second, two)}
         gauge.beside(
-            f"one account, {store}: commuting effects, a commit", lambda: both["commuting"].work(each),
-            {"plain reversible": lambda: both["plain"].work(each)}, rounds=3, unit="ms", size=AGENTS,
-        )  # fmt: skip
+            f"one account, {store}: commuting effects, a commit",
+            lambda: both["commuting"].work(each),
+            {"plain reversible": lambda: both["plain"].work(each)},
+            rounds=3,
+            unit="ms",
+            size=AGENTS,
+        )
         for name, agents in both.items():
             agents.settlement.close()
             gauge.count(f"  waits a commit, {name}", agents.told.waits / agents.paid, "", size=AGENTS)

@@ -34,7 +34,7 @@ def history(size, kind):
             read_values={cell: value}, write_values={cell: value}, io=[("mail", 1), ("room", place)],
             co=[("mail", 1), ("room", place)], planned_tool="book", read_registry={"book": "1"},
             write_registry={"book": "1"}, preds=[str(place - 1)] if place > 1 else [],
-        )  # fmt: skip
+        )  # fmt: skip # a table of values
 
 
 @pytest.mark.parametrize("kind", [ordinary, hot])
@@ -45,9 +45,13 @@ def test_all_detectors_over_a_history(gauge, kind):
         return analyze(records).records
 
     built = gauge.across(
-        f"all detectors, {kind.__name__} history, a record", sizes, lambda size: list(history(size, kind)), look,
-        rounds=3, aim=1e6 / PER_SECOND,
-    )  # fmt: skip
+        f"all detectors, {kind.__name__} history, a record",
+        sizes,
+        lambda size: list(history(size, kind)),
+        look,
+        rounds=3,
+        aim=1e6 / PER_SECOND,
+    )
     for size, records in built:
         assert len(records) == size
         assert (analyze(records)["A1"].count > size / 2) is (kind is hot)
@@ -63,9 +67,12 @@ def test_all_detectors_over_a_file(gauge, kind, tmp_path):
     lines = path.read_bytes().splitlines()
 
     gauge.beside(
-        f"from a file, {kind.__name__} history, a record", lambda: analyze(read(path)).records,
-        {"counting its lines": lambda: len(path.read_bytes().splitlines())}, rounds=3, aim=1e6 / FROM_A_FILE,
-    )  # fmt: skip
+        f"from a file, {kind.__name__} history, a record",
+        lambda: analyze(read(path)).records,
+        {"counting its lines": lambda: len(path.read_bytes().splitlines())},
+        rounds=3,
+        aim=1e6 / FROM_A_FILE,
+    )
     assert len(lines) == size
 
 

@@ -174,9 +174,15 @@ class World:
             return word.upper()
 
         return SimpleNamespace(
-            book=book, book_with_fee=book_with_fee, cancel=cancel, look=look, send=send, put=put, charge=charge,
+            book=book,
+            book_with_fee=book_with_fee,
+            cancel=cancel,
+            look=look,
+            send=send,
+            put=put,
+            charge=charge,
             shout=shout,
-        )  # fmt: skip
+        )
 
 
 @pytest.fixture

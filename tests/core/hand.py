@@ -30,10 +30,46 @@ class Hand:
     def step(self):  # noqa: C901, PLR0912, PLR0915 - a table of what can happen
         protocol, random = self.protocol, self.random
         live = list(protocol.live.values())
-        kinds = ["begin", "begin", "ask", "ask", "ask", "ask", "ask", "return", "return", "seal", "seal", "decide",
-                 "decide", "abort", "undo", "undo", "undo", "release", "finish", "finish", "cancel", "refine",
-                 "withdraw", "takeover", "skip", "advance", "declare", "park", "come back", "split", "split", "tool",
-                 "drop_retry", "revert", "unfence", "resume", "tell", "retract"]  # fmt: skip
+        kinds = [
+            "begin",
+            "begin",
+            "ask",
+            "ask",
+            "ask",
+            "ask",
+            "ask",
+            "return",
+            "return",
+            "seal",
+            "seal",
+            "decide",
+            "decide",
+            "abort",
+            "undo",
+            "undo",
+            "undo",
+            "release",
+            "finish",
+            "finish",
+            "cancel",
+            "refine",
+            "withdraw",
+            "takeover",
+            "skip",
+            "advance",
+            "declare",
+            "park",
+            "come back",
+            "split",
+            "split",
+            "tool",
+            "drop_retry",
+            "revert",
+            "unfence",
+            "resume",
+            "tell",
+            "retract",
+        ]
         kind = random.choice(kinds)
         if kind == "begin" or not live:
             self.begun += 1
@@ -41,11 +77,17 @@ class Hand:
             run = f"r{random.randint(0, 5)}"
             holds = [t.id for t in live if t.role]
             protocol.begin(
-                f"{run}/{self.begun}", run, declared=declared, retry=random.random() < 0.5, owner=random.choice("ab"),
-                role=random.choice(["", "", "", "", "", "", "hold", "choice"]), group=random.choice([0, *holds]),
-                parent=random.choice([0] * 8 + list(protocol.by_id)), queues=random.random() < 0.5,
+                f"{run}/{self.begun}",
+                run,
+                declared=declared,
+                retry=random.random() < 0.5,
+                owner=random.choice("ab"),
+                role=random.choice(["", "", "", "", "", "", "hold", "choice"]),
+                group=random.choice([0, *holds]),
+                parent=random.choice([0] * 8 + list(protocol.by_id)),
+                queues=random.random() < 0.5,
                 guards=random.choice([ALL_ON, ALL_ON, ALL_ON._replace(reads="early")]),
-            )  # fmt: skip
+            )
             return
         txn = random.choice(live)
         pending = [

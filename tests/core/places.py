@@ -200,22 +200,27 @@ def tools_of(world):
         return None
 
     return SimpleNamespace(
-        book=tool("book", "reversible", "reversible tool", "do", undo=cancel,
-                  check=made("check", lambda **_: None, "s")),
+        book=tool(
+            "book", "reversible", "reversible tool", "do", undo=cancel, check=made("check", lambda **_: None, "s")
+        ),
         turned=tool("turned", "reversible", "inverted tool", "do", undo=inverse(back, s="s")),
-        asked=tool("asked", "reversible", "gated tool", "do", undo=cancel,
-                   approve=made("approve", lambda **_: True, "s")),
-        narrow=tool("narrow", "reversible", "refined tool", "do", undo=cancel, refine=refine, scope=None,
-                    may_touch="xx:/**"),
-        probed=tool("probed", "idempotent", "probed tool", "do", undo=cancel, keyed=False,
-                    probe=made("probe", absent, "s")),
+        asked=tool(
+            "asked", "reversible", "gated tool", "do", undo=cancel, approve=made("approve", lambda **_: True, "s")
+        ),
+        narrow=tool(
+            "narrow", "reversible", "refined tool", "do", undo=cancel, refine=refine, scope=None, may_touch="xx:/**"
+        ),
+        probed=tool(
+            "probed", "idempotent", "probed tool", "do", undo=cancel, keyed=False, probe=made("probe", absent, "s")
+        ),
         opaque=tool("opaque", "opaque", "opaque tool", "do", scope=None),
         read=tool("look", "read", "read", "look", live=made("live", lambda **_: 1, "s")),
         staged=tool("put", "staged", "staged tool", "leave"),
         mail=tool("mail", "irreversible", "irreversible tool", "leave"),
-        released=tool("released", "irreversible", "never called", "leave",
-                      release=made("release", world.noted("leave"), "s")),
-    )  # fmt: skip
+        released=tool(
+            "released", "irreversible", "never called", "leave", release=made("release", world.noted("leave"), "s")
+        ),
+    )
 
 
 class Fails(Exception):
@@ -380,7 +385,7 @@ PLACES = [
     "approve", "approver", "ask", "body", "run", "branch", "choose", "on_residue", "observer.tell",
     "observer.tell Began", "observer.tell Acted", "observer.tell Ended", "observer.around", "observer enters",
     "observer leaves", "redact", "encrypt", "history",
-]  # fmt: skip
+]  # fmt: skip # a list of names and values
 OUR_FAULT = ("observer", "on_residue", "history", "redact")
 """What fails there harms nobody's transaction."""
 

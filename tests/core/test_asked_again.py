@@ -134,8 +134,9 @@ def test_a_call_with_the_arguments_that_were_given_is_recorded_as_the_models_own
             turn.call(office.tools.book, room="a")
     (trip,) = quick.transactions()
     assert [(found.row.arguments, found.row.rationale, found.row.position) for found in trip.effects] == [
-        ('{"room":"a"}', "they want a room", 0), ('{"room":"b"}', "they want a room", 1),
-    ]  # fmt: skip
+        ('{"room":"a"}', "they want a room", 0),
+        ('{"room":"b"}', "they want a room", 1),
+    ]
 
 
 # ---- the process that asked has died
@@ -253,10 +254,14 @@ def batch_of(settlement, tool, given, ask):
     try:
         return run_sync(
             batch.perform(
-                call, lambda: tool(**given), given, ask=ask, remake=lambda new: (lambda: tool(**new), None),
+                call,
+                lambda: tool(**given),
+                given,
+                ask=ask,
+                remake=lambda new: (lambda: tool(**new), None),
                 may_wait=False,
             )
-        )  # fmt: skip
+        )
     except (Suspended, UsageError) as raised:
         error = raised
         raise

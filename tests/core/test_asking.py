@@ -81,8 +81,10 @@ class Desk:
 
 def test_what_the_record_was_told_goes_before_what_its_counterparty_says():
     for told, known in (
-        ((Outcome.CONFIRMED, '"R1"'), "R1"), ((Outcome.CONFIRMED, None), True), ((Outcome.FAILED, None), None),
-    ):  # fmt: skip
+        ((Outcome.CONFIRMED, '"R1"'), "R1"),
+        ((Outcome.CONFIRMED, None), True),
+        ((Outcome.FAILED, None), None),
+    ):
         desk = Desk("R2", told=told)
         assert (desk.ask(), desk.asked) == (known, 0)
         assert (desk.ask(None), desk.asked) == ("R2", 1)  # asked once, of nobody else

@@ -243,9 +243,11 @@ def test_the_result_may_tell_the_true_amount_an_overrun_too_and_nonsense_counts_
 def test_each_run_each_agent_and_each_day_has_a_bucket_of_its_own(open_, shop):
     now = [86_400.0 * 3]
     settlement = open_(
-        Budget("usd", 5), Budget("usd", 8, per="agent", agent=lambda run: run.partition(".")[0]),
-        Budget("usd", 12, per="day"), injected=Injected(store_clock=lambda: now[0]),
-    )  # fmt: skip
+        Budget("usd", 5),
+        Budget("usd", 8, per="agent", agent=lambda run: run.partition(".")[0]),
+        Budget("usd", 12, per="day"),
+        injected=Injected(store_clock=lambda: now[0]),
+    )
     buy = buyer(shop)
     buy_all(settlement, buy, 5, name="ada.1")
     with pytest.raises(OverBudget) as of_agent:
@@ -259,7 +261,7 @@ def test_each_run_each_agent_and_each_day_has_a_bucket_of_its_own(open_, shop):
     assert stand(settlement) == {
         "agent:ada": ("5", "0"), "agent:bo": ("8", "0"), "day:1970-01-04": ("10", "0"), "day:1970-01-05": ("3", "0"),
         "run:ada.1": ("5", "0"), "run:bo.1": ("5", "0"), "run:bo.2": ("3", "0"),
-    }  # fmt: skip
+    }  # fmt: skip # a table
 
 
 WRONG = ["NaN", "-1", "sNaN", "Infinity", "ten", "", None, True, [1], {"a": 1}, 10**18, "1e18", "0." + "0" * 18 + "1"]
@@ -362,10 +364,13 @@ def test_a_read_spends_nothing_and_is_charged_instead():
 @pytest.mark.parametrize(
     ("parts", "why"),
     [
-        (("", 1), "name"), (("usd", "NaN"), "is not finite"), (("usd", -1), "is negative"),
-        (("usd", 1, "week"), "choose one of run, agent, day, namespace"), (("usd", 1, "agent"), "go together"),
+        (("", 1), "name"),
+        (("usd", "NaN"), "is not finite"),
+        (("usd", -1), "is negative"),
+        (("usd", 1, "week"), "choose one of run, agent, day, namespace"),
+        (("usd", 1, "agent"), "go together"),
     ],
-)  # fmt: skip
+)
 def test_a_budget_that_is_none_is_refused(parts, why):
     with pytest.raises(UsageError, match=why):
         Budget(*parts)

@@ -87,8 +87,9 @@ def test_a_function_names_the_scopes_from_the_arguments_it_asks_for(settlement):
         return None
 
     assert [s.text for s in declaration_of(move).scopes({"source": "a", "target": "b", "force": True})] == [
-        "file:/a", "file:/b",
-    ]  # fmt: skip
+        "file:/a",
+        "file:/b",
+    ]
     with settlement.transaction("t") as tx:
         tx.call(move, source="a", target="b")
         assert tx.staged("file:/b") == tx.staged("file:/a") == [{"source": "a", "target": "b", "force": False}]

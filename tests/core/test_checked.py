@@ -53,7 +53,7 @@ def test_a_page_is_what_is_asked_for_and_what_is_none_is_refused():
     for wrong in (
         {"last": 0}, {"last": -1}, {"last": True}, {"last": 1.0}, {"last": "1"}, {"since": True}, {"since": "today"},
         {"run": ""}, {"run": "\ud83d"}, {"state": "late"}, {"state": ""},
-    ):  # fmt: skip
+    ):  # fmt: skip # a table of values
         with pytest.raises(UsageError):
             c.checked_page(**{"last": None, "since": None, "run": None, "state": None, **wrong})
             pytest.fail(f"{wrong!r} was let through")
@@ -73,7 +73,7 @@ def test_a_refusal_says_which_argument_it_was_what_was_given_and_what_to_give():
         (lambda: c.checked_word(" ", "give a key", c.NAME), "give a key, not ' ': nothing was recorded"),
         (lambda: c.checked_park("x"), "park='x': choose one of 'keep', 'split'"),
         (lambda: c.checked_wait_for("x"), "wait_for='x': choose 'scopes' or 'nobody'"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(UsageError) as refused:
             check()
         assert str(refused.value).startswith(said)

@@ -50,15 +50,22 @@ def test_the_chosen_one_commits_when_the_others_are_undone_and_the_choice_is_on_
     recorded = {found.row.name: found for found in settlement.transactions()}
     assert chosen_in(recorded[RECORD]) == ("b", "trip/plan")
     assert {name: found.state for name, found in recorded.items()} == {
-        "trip/plan~a": State.ABORTED, "trip/plan~b": State.COMMITTED, RECORD: State.COMMITTED,
-    }  # fmt: skip
+        "trip/plan~a": State.ABORTED,
+        "trip/plan~b": State.COMMITTED,
+        RECORD: State.COMMITTED,
+    }
     assert recorded["trip/plan~a"].because == "abandoned: another branch was chosen"
 
 
 @pytest.mark.parametrize(
-    ("tool", "arguments"), [("charge", {"account": "1", "amount": 5}), ("book_with_fee", {"room": "a"}),
-                            ("shout", {"word": "hi"}), ("put", {"cell": "1", "value": 2})]
-)  # fmt: skip
+    ("tool", "arguments"),
+    [
+        ("charge", {"account": "1", "amount": 5}),
+        ("book_with_fee", {"room": "a"}),
+        ("shout", {"word": "hi"}),
+        ("put", {"cell": "1", "value": 2}),
+    ],
+)
 def test_what_an_abort_would_leave_behind_is_held_until_its_candidate_has_won(
     settlement, begin, tools, world, tool, arguments
 ):

@@ -91,7 +91,7 @@ async def raises_in_what_it_awaits(cut):
 ENDINGS = [
     ends_quietly, raises, raises_twice, raises_in_a_group, waits, waits_and_raises, gives_a_variable_back,
     raises_in_what_it_awaits, Waiting,
-]  # fmt: skip
+]  # fmt: skip # a list of names and values
 
 
 # ---- by what it is cut off

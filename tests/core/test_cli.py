@@ -319,8 +319,13 @@ def test_the_script_ends_with_the_commands_status(monkeypatch):
 
 def test_importing_settlemark_imports_neither_rich_nor_typer():
     found = "import sys, settlemark; print([m for m in ('rich', 'typer') if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", found], capture_output=True, text=True, check=True,
-                          env={"PYTHONPATH": ":".join(sys.path)})  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", found],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": ":".join(sys.path)},
+    )
 
     assert done.stdout.strip() == "[]"
 
@@ -328,7 +333,7 @@ def test_importing_settlemark_imports_neither_rich_nor_typer():
 HEAVY = (
     "sqlalchemy", "rich", "alembic", "psycopg", "hypothesis", "matplotlib", "langgraph", "crewai", "autogen_core",
     "pydantic_ai", "settlemark.lint", "settlemark.history",
-)  # fmt: skip
+)  # fmt: skip # a table of values
 
 
 def test_help_imports_nothing_that_is_heavy_and_no_framework():

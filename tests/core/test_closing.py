@@ -30,9 +30,12 @@ class Office:
 
     def tools(self):
         @effect(
-            "reversible", scope="room:/{room}", undo=lambda key: self.log.append(("cancel", key)),
-            probe=lambda key: self.knows("book", key), name="book",
-        )  # fmt: skip
+            "reversible",
+            scope="room:/{room}",
+            undo=lambda key: self.log.append(("cancel", key)),
+            probe=lambda key: self.knows("book", key),
+            name="book",
+        )
         def book(room):
             self.begun.set()
             assert self.go_on.wait(PATIENCE)

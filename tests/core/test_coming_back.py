@@ -99,8 +99,10 @@ def test_also_when_it_is_undone_again_and_when_it_has_committed(again):
         assert office.turn(settlement, HIRE, MAIL)[0] == {"hired": "guide"}
         assert office.log == ["hire guide", "mail ada"]
     assert [(number, state) for number, state, _ in states(settlement)] == [
-        (1, "aborted"), (2, "aborted"), (3, "committed"),
-    ]  # fmt: skip
+        (1, "aborted"),
+        (2, "aborted"),
+        (3, "committed"),
+    ]
 
 
 def test_another_decision_in_its_place_is_new(again):

@@ -79,9 +79,12 @@ DONE = "done: the mail is confirmed"
 def run(folder, die_at="never", *, probe=False):
     return subprocess.run(
         [sys.executable, "-c", PROGRAM, str(folder), die_at, "probe" if probe else "-"],
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    )  # fmt: skip
+    )
 
 
 def world(folder):

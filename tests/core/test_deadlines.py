@@ -88,9 +88,9 @@ def accounted_for(settlement, desk):
     wrong = [
         (name, ended.get(name), seats[name], mails[name])
         for name in {name for _, name in desk.log} | set(ended)
-        if (seats[name], mails[name]) not in ([(1, 0), (1, 1), (0, 1), (0, 0)] if ended.get(name) is State.COMMITTED
-                                              else [(0, 0)])
-    ]  # fmt: skip
+        if (seats[name], mails[name])
+        not in ([(1, 0), (1, 1), (0, 1), (0, 0)] if ended.get(name) is State.COMMITTED else [(0, 0)])
+    ]
     return wrong, settlement.residue(), host_of(settlement).driver.kernel.attempts
 
 
@@ -225,7 +225,7 @@ LOCAL = {
         "aend_lease", "asteer", "apause", "ago_on", "ahand_over", "adiscard",
     ]),
     "Settlement.close",  # below
-}  # fmt: skip
+}  # fmt: skip # a table
 
 
 def public(kind):
@@ -364,8 +364,9 @@ def test_what_an_act_did_while_the_store_hung_is_told_when_it_is_back(store, ope
 
 
 @pytest.mark.parametrize("lasts", [False, True])
-def test_a_commit_whose_answer_is_lost_is_found_out_and_never_told_as_not_taken(open_settlement, postgres_url, lasts,
-                                                                              monkeypatch):  # fmt: skip
+def test_a_commit_whose_answer_is_lost_is_found_out_and_never_told_as_not_taken(
+    open_settlement, postgres_url, lasts, monkeypatch
+):
     network = SilentNetwork(postgres_url)
     settlement, desk = open_settlement(network.url, wait=WAIT if lasts else PATIENCE, lease=600), Desk()
     tx = opened(settlement, desk, "trip", mails=True)
@@ -445,8 +446,12 @@ def test_closing_on_a_store_that_hangs_ends_and_the_next_process_finds_out_the_r
     tx = settlement.transaction("trip").__enter__()
     hang = store.hanging()
 
-    @effect("reversible", scope="seat:/{name}", undo=lambda name: desk.log.append(("cancel", name)),
-            probe=lambda name: "yes" if ("book", name) in desk.log else None)  # fmt: skip
+    @effect(
+        "reversible",
+        scope="seat:/{name}",
+        undo=lambda name: desk.log.append(("cancel", name)),
+        probe=lambda name: "yes" if ("book", name) in desk.log else None,
+    )
     def slow(name):
         desk.log.append(("book", name))
         hang.__enter__()

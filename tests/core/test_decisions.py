@@ -45,9 +45,12 @@ def test_an_effect_is_called_under_a_decision_and_says_why(settlement):
     with settlement.transaction("treasury") as tx:
         tx.read(RATE, lambda: 3)
         decision = tx.decide(
-            "sweep to A", because="it yields more", alternatives=["hold"], policy="treasury-v7",
+            "sweep to A",
+            because="it yields more",
+            alternatives=["hold"],
+            policy="treasury-v7",
             grounds=[RATE, {"memo": 7}],
-        )  # fmt: skip
+        )
         with decision:
             tx.call(sweep, fund="A")
             tx.call(mail, to="ada")
@@ -55,16 +58,24 @@ def test_an_effect_is_called_under_a_decision_and_says_why(settlement):
     first, second, third = map(settlement.why, keys(settlement))
     assert (first.decision, second.decision, third.decision) == (decision.id, decision.id, None)
     assert (first.title, first.because, first.alternatives, first.policy) == (
-        "sweep to A", "it yields more", ("hold",), "treasury-v7",
-    )  # fmt: skip
+        "sweep to A",
+        "it yields more",
+        ("hold",),
+        "treasury-v7",
+    )
     assert first.grounds == (
-        {"scope": "rate:/A", "version": 0, "changed": []}, {"document": {"memo": 7}},
-    )  # fmt: skip
+        {"scope": "rate:/A", "version": 0, "changed": []},
+        {"document": {"memo": 7}},
+    )
     assert (third.title, third.because, third.grounds) == (None, None, ())
     (entry,) = entries(settlement)
     assert (entry.id, entry.key, entry.name, entry.attempt, entry.state) == (
-        decision.id, keys(settlement)[0], "treasury", 1, "made",
-    )  # fmt: skip
+        decision.id,
+        keys(settlement)[0],
+        "treasury",
+        1,
+        "made",
+    )
 
 
 def test_a_decision_without_effects_leaves_nothing_on_record(settlement):

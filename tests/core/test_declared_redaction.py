@@ -50,8 +50,10 @@ def test_what_a_declaration_names_is_nowhere_in_the_record_and_the_counterparty_
             result = tx.call(payer(log), shop="ada", card={"number": SECRET, "year": 30})
         (row,) = settlement.transactions()[0].effects
         assert decode(row.row.arguments) == {
-            "shop": "ada", "card": {"number": {"$redacted": None}, "year": 30}, "pin": {"$redacted": None},
-        }  # fmt: skip
+            "shop": "ada",
+            "card": {"number": {"$redacted": None}, "year": 30},
+            "pin": {"$redacted": None},
+        }
         assert decode(row.result) == {"receipt": 1, "pin": {"$redacted": None}}
     assert (result, log) == ({"receipt": 1, "pin": "123456"}, [("pay", "ada", SECRET)])
     assert SECRET not in everything(url)

@@ -509,7 +509,7 @@ PROSE = {"note", "notes", "reason", "cause", "because", "waits_for"}
 PARSES = {
     "startswith", "endswith", "removeprefix", "removesuffix", "partition", "rpartition", "split", "rsplit", "find",
     "rfind", "index", "match", "fullmatch", "search",
-}  # fmt: skip
+}  # fmt: skip # a table
 
 
 def is_prose(node, but=frozenset()):

@@ -59,7 +59,7 @@ def book(hotel, date="today"):
         ("opaque", {"probe": lambda to: None}, "name one of its arguments, `result` or `key`"),
         ("opaque", {"probe": lambda hotel, /: None}, "takes 'hotel' by position only: handlers are called by name"),
     ],
-)  # fmt: skip
+)
 def test_a_bad_declaration_is_refused_with_its_mend(kind, parts, told):
     with pytest.raises(DeclarationError) as refused:
         declare("book", kind, function=book, **parts)
@@ -107,8 +107,11 @@ def test_a_refused_decoration_leaves_the_function_undeclared():
 def test_a_class_says_when_its_effect_runs_and_what_an_abort_can_do(kind, parts, held, undoable, keyed):
     declared = declare("book", kind, function=book, **parts)
     assert (declared.kind, declared.held, declared.undoable, declared.keyed) == (
-        EffectClass(kind), held, undoable, keyed,
-    )  # fmt: skip
+        EffectClass(kind),
+        held,
+        undoable,
+        keyed,
+    )
 
 
 def test_the_decorated_tool_is_unchanged_but_declared():

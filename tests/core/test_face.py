@@ -47,7 +47,7 @@ OF_THE_LEDGER = {
     "Settlement.enforce", "Settlement.reinstate", "Settlement.residue",
     "Settlement.revoke", "Settlement.show", "Settlement.transactions", "Settlement.waiting",
     "Settlement.verdicts", "Settlement.why",
-}  # fmt: skip
+}  # fmt: skip # a table
 """They read or write the ledger, and wait for no other transaction and no handler."""
 
 

@@ -72,10 +72,8 @@ class Suspended(Exception):
 def asked_turn(settlement, calls, asks, *, order="turn"):
     """Play a turn one call after the other whose framework asks for itself, and is put aside in parts meanwhile."""
     batch = run_sync(
-        open_turn(
-            settlement, "trip/1", run="trip", resumable=True, let_through=(Suspended,), park="split", order=order
-        )
-    )  # fmt: skip
+        open_turn(settlement, "trip/1", run="trip", resumable=True, let_through=(Suspended,), park="split", order=order)
+    )
     seated = [(batch.place(host_of(settlement).tools.of(tool), given), tool, given) for tool, given in calls]
     answers = []
     for call, tool, given in seated:

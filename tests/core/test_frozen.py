@@ -283,9 +283,15 @@ def test_whatever_is_done_to_an_argument_each_try_and_each_handler_gets_what_was
     parts = {"undo": undo} if kind == "reversible" else {}
 
     @effect(
-        kind, scope=scope, name="act", check=lambda value: saw("check", value), keyed=True,
-        probe=lambda value: saw("probe", value), approve=kind != "staged", **parts,
-    )  # fmt: skip
+        kind,
+        scope=scope,
+        name="act",
+        check=lambda value: saw("check", value),
+        keyed=True,
+        probe=lambda value: saw("probe", value),
+        approve=kind != "staged",
+        **parts,
+    )
     def act(value):
         saw("tool", value)
         if [where for where, _ in seen].count("tool") == 1:
@@ -344,9 +350,15 @@ def test_what_a_class_says_of_itself_is_asked_once_and_everybody_finds_that(open
     parts = {"undo": undo} if kind == "reversible" else {}
 
     @effect(
-        kind, scope=scope, name="act", check=lambda value: saw("check", value), keyed=True, probe=lambda: None,
-        approve=door in ("edit", "call"), **parts,
-    )  # fmt: skip
+        kind,
+        scope=scope,
+        name="act",
+        check=lambda value: saw("check", value),
+        keyed=True,
+        probe=lambda: None,
+        approve=door in ("edit", "call"),
+        **parts,
+    )
     def act(value):
         saw("tool", value)
         if [where for where, *_ in seen].count("tool") == 1:

@@ -338,9 +338,13 @@ def test_other_arguments_run_in_place_of_those_asked_about_on_their_own_scope(
     assert world.log == [("book", "b"), ("book", "a"), ("send", "boss", "dear boss")]
     assert outcomes(recorded, settlement) == (
         "committed",
-        [("book", "dropped", "clean"), ("book", "confirmed", None), ("send", "dropped", "clean"),
-         ("send", "confirmed", None)],
-    )  # fmt: skip
+        [
+            ("book", "dropped", "clean"),
+            ("book", "confirmed", None),
+            ("send", "dropped", "clean"),
+            ("send", "confirmed", None),
+        ],
+    )
     with settlement.transaction("trip", approver=Person()) as tx:
         booked, sent = body(tx)
     assert (booked, sent.result()) == ({"confirmation": "R-b"}, "sent to boss")
@@ -453,9 +457,11 @@ def test_calls_of_a_turn_are_asked_about_one_at_a_time_in_the_order_they_were_is
     person = Person(*[True] * 4)
     with settlement.transaction("trip", approver=person) as tx, tx.turn() as turn:
         planned = [
-            turn.plan(gated.send, to="x"), turn.plan(gated.book, room="a"), turn.plan(gated.send, to="y"),
+            turn.plan(gated.send, to="x"),
+            turn.plan(gated.book, room="a"),
+            turn.plan(gated.send, to="y"),
             turn.plan(gated.charge, account="1", amount=100),
-        ]  # fmt: skip
+        ]
         threads = [threading.Thread(target=call.run) for call in reversed(planned)]
         for thread in threads:
             thread.start()
@@ -472,9 +478,11 @@ def test_who_is_asked_about_waits_for_all_before_it_and_only_for_the_asked_ones_
     for order, waits in (("turn", [0, 1, 2]), ("scopes", [2])):
         turn = Turn(order=order)
         seats = [
-            turn.take(look, Scope.parse("room:/a")), turn.take(book, Scope.parse("run:/x")),
-            turn.take(mail, Scope.parse("mail:/a")), turn.take(mail, Scope.parse("mail:/b")),
-        ]  # fmt: skip
+            turn.take(look, Scope.parse("room:/a")),
+            turn.take(book, Scope.parse("run:/x")),
+            turn.take(mail, Scope.parse("mail:/a")),
+            turn.take(mail, Scope.parse("mail:/b")),
+        ]
         found = []
         while (earlier := turn.before(seats[3])) is not None:
             found.append(earlier.number)

@@ -110,8 +110,14 @@ def test_a_call_on_a_halted_scope_is_refused_before_anything_of_it_is_recorded(s
             tx.call(getattr(bank, tool), to="ada")
     error = refused.value
     assert (error.halt, error.what, error.by, error.because, error.since, error.parked, error.transaction) == (
-        halt.number, "payment:/", "eve", "odd payments", halt.since, False, "trip-42"
-    )  # fmt: skip
+        halt.number,
+        "payment:/",
+        "eve",
+        "odd payments",
+        halt.since,
+        False,
+        "trip-42",
+    )
     assert f"settlement.resume({halt.number}, by=...)" in str(error)
     assert pickle.loads(pickle.dumps(error)).because == "odd payments"
     assert (bank.log, recorded(settlement, "trip-42")) == ([], [])
@@ -409,8 +415,10 @@ def test_what_waits_for_a_person_stays_and_an_answer_counts_once_it_is_resumed(o
     assert told(found) == ((), ("trip-42",), (), ())
     answered = settlement.approve("trip-42", by="ada")
     assert (answered.news, answered.settled, answered.waits) == (
-        True, False, "payment:/ is halted by eve: it settles once that is lifted"
-    )  # fmt: skip
+        True,
+        False,
+        "payment:/ is halted by eve: it settles once that is lifted",
+    )
     settlement.recover()
     assert bank.log == []
     settlement.resume(found, by="eve")
@@ -532,7 +540,8 @@ def test_with_encryption_the_reason_is_in_the_record_alone(open_settlement, tmp_
     with pytest.raises(Halted) as refused, settlement.transaction("trip") as tx:
         tx.call(Bank().pay, to="ada")
     assert (refused.value.because, standing(settlement)) == (
-        "see settlement.halts()", [(1, "payment:/", "eve", "ada is robbed")]
-    )  # fmt: skip
+        "see settlement.halts()",
+        [(1, "payment:/", "eve", "ada is robbed")],
+    )
     settlement.close()
     assert b"robbed" not in b"".join(file.read_bytes() for file in tmp_path.iterdir())

@@ -42,8 +42,14 @@ def after(url, open_settlement, monkeypatch):
 def booked(log, *, name="book", version="1", **parts):
     """A tool whose undo says which version of it ran."""
 
-    @effect("reversible", scope="room:/{room}", name=name, version=version,
-            undo=lambda room: log.append(f"cancel {room} by {name} {version}"), **parts)  # fmt: skip
+    @effect(
+        "reversible",
+        scope="room:/{room}",
+        name=name,
+        version=version,
+        undo=lambda room: log.append(f"cancel {room} by {name} {version}"),
+        **parts,
+    )
     def book(room):
         log.append(f"book {room}")
         return room
@@ -61,9 +67,13 @@ def left_open(url, tool):
 
 def declare_in(settlement, log, *, name="book", version="1", **parts):
     return settlement.declare(
-        name, "reversible", scope="room:/{room}", version=version,
-        undo=lambda room: log.append(f"cancel {room} by {name} {version}"), **parts,
-    )  # fmt: skip
+        name,
+        "reversible",
+        scope="room:/{room}",
+        version=version,
+        undo=lambda room: log.append(f"cancel {room} by {name} {version}"),
+        **parts,
+    )
 
 
 def outcomes(settlement):
@@ -142,9 +152,13 @@ def test_what_waits_to_leave_and_is_not_known_is_in_doubt_with_what_to_declare(u
         ("send", "import or declare send in this process")
     ]
     second.declare(
-        "post", "irreversible", scope="mail:/{to}", aliases="send", probe=lambda to: log.append(f"asked {to}"),
+        "post",
+        "irreversible",
+        scope="mail:/{to}",
+        aliases="send",
+        probe=lambda to: log.append(f"asked {to}"),
         function=lambda to: log.append(f"post {to}"),
-    )  # fmt: skip
+    )
     assert second.recover(keep_open=0).committed == ["trip"]
     assert log == ["asked a", "post a"]
 

@@ -108,7 +108,7 @@ def test_a_file_of_core_is_read_in_one_sitting_but_for_those_that_are_listed():
 def test_what_the_formatter_skips_says_why():
     lines = [
         f"{file.relative_to(ROOT)}: {line.strip()}"
-        for part in ("core", "adapters", "integrations", "examples")
+        for part in ("core", "adapters", "integrations", "examples", "tests")
         for file in (ROOT / part).rglob("*.py")
         for line in file.read_text().splitlines()
         if re.search(r"# fmt: (skip|off)", line)

@@ -413,7 +413,7 @@ HANDLED = sorted(
     {each for each in signal.Signals if each.name not in {"SIGRTMIN", "SIGRTMAX"}}
     - {signal.SIGKILL, signal.SIGSTOP, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}
     - {signal.SIGTRAP, signal.SIGSYS}
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("number", HANDLED, ids=lambda number: signal.Signals(number).name)

@@ -243,7 +243,7 @@ def a_loop_that_is_closed(settlement, world):
 DROPPING = [
     by_hand, a_stack, a_ring, a_generator, a_generator_without_a_block, a_thread, a_turn, a_task,
     an_async_stack, a_loop_that_is_closed,
-]  # fmt: skip
+]  # fmt: skip # a list of names and values
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -224,8 +224,11 @@ def test_the_engine_lets_one_of_two_have_a_scope_at_every_level(level, postgres_
     with watching(lambda moment, statement: begun.append((moment, threading.get_ident(), statement))):
         right, _ = on_postgresql(postgres_url, AtLevel, level)
     assert right
-    tries = [statement for moment, thread, statement in begun
-             if moment == "before" and thread != threading.get_ident() and statement.startswith("BEGIN")]  # fmt: skip
+    tries = [
+        statement
+        for moment, thread, statement in begun
+        if moment == "before" and thread != threading.get_ident() and statement.startswith("BEGIN")
+    ]
     # Where a transaction reads from one snapshot the store refuses the second, and it is taken again.
     assert sum("READ ONLY" not in statement for statement in tries) == (1 if level == READ_COMMITTED else 2)
 

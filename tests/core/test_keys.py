@@ -60,7 +60,7 @@ def test_a_key_is_short_enough_for_any_provider_and_tells_its_decision(decision)
         (("default", "x", 1, (0, 1) * 30, None), ("default", "x", 1, (0, 1) * 31, None)),
         (("default", "x", 1, (0,), "c" * 300), ("default", "x", 1, (0,), "c" * 301)),
     ],
-)  # fmt: skip
+)
 def test_what_looks_alike_is_told_apart(one, other):
     assert spelled((IDS[0], *one)) != spelled((IDS[0], *other))
 

@@ -269,8 +269,10 @@ def test_of_whom_nothing_was_seen_yet_nothing_is_known(watch):
 def test_one_elsewhere_is_undecided_for_as_long_as_it_has_not_moved_nor_stood_still_for_its_period(watch, clock):
     watch.look([row(), row(worker="web-3/1/2/3.4:1:1:t", buried=True), row(worker=_workers.worker_name())])
     assert [watch.undecided(name) for name in (ELSEWHERE, "web-3/1/2/3.4:1:1:t", _workers.worker_name())] == [
-        LEASE, 0.0, 0.0,
-    ]  # fmt: skip
+        LEASE,
+        0.0,
+        0.0,
+    ]
     clock.advance(LEASE - 1)
     assert watch.undecided(ELSEWHERE) == 1.0
     clock.advance(2)
@@ -333,10 +335,12 @@ def test_what_its_worker_may_be_at_is_what_the_record_has_no_end_of_and_what_com
 @pytest.mark.parametrize(
     ("state", "out"),
     [
-        (State.OPEN, [1, 2, 7]), (State.SEALED, [1, 2, 7]), (State.RELEASING, [1, 2, 6, 7]),
+        (State.OPEN, [1, 2, 7]),
+        (State.SEALED, [1, 2, 7]),
+        (State.RELEASING, [1, 2, 6, 7]),
         (State.ABORTING, [0, 1, 2, 4, 7, 8]),
     ],
-)  # fmt: skip
+)
 def test_what_a_ghost_may_be_at_keeps_its_scopes_and_what_others_sent_does_not(state, out):
     assert positions(held_by_zombies(of_every_kind("zombie"), state, {"zombie"})) == out
     assert held_by_zombies(of_every_kind("other"), state, {"zombie"}) == []

@@ -108,8 +108,9 @@ def test_what_left_and_cannot_be_undone_makes_a_partial_commit_and_the_mail_stay
         tx.call(outside.tools["staged"], number=2, cell="b", fails=True)
     assert (outside.acted, world.log) == ([1], [])
     assert [(r.tool, r.tag) for r in settlement.residue()] == [
-        ("send", Tag.PARTIAL_COMMIT), ("staged", Tag.PARTIAL_COMMIT),
-    ]  # fmt: skip
+        ("send", Tag.PARTIAL_COMMIT),
+        ("staged", Tag.PARTIAL_COMMIT),
+    ]
 
 
 def test_one_that_overlaps_a_mail_leaves_behind_it_and_its_failure_is_named(settlement, tools):
@@ -177,8 +178,9 @@ class Job:
     def tied(self, one, other):
         """Whether a held call leaves in its place behind another, whatever they are."""
         same = self.calls[one].cell == self.calls[other].cell and "opaque" not in {
-            self.calls[one].kind, self.calls[other].kind,
-        }  # fmt: skip
+            self.calls[one].kind,
+            self.calls[other].kind,
+        }
         opaque = self.calls[one].kind == self.calls[other].kind == "opaque"
         return same or opaque or self.orders[one] == self.orders[other] == "issued"
 

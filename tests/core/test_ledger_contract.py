@@ -87,7 +87,7 @@ def intent(name="trip", attempt=1, position=0, **parts):
         "kind": EffectClass.REVERSIBLE, "scopes": '["room:/a"]', "held": False, "call_id": None,
         "arguments": '{"room":"a"}', "rationale": None, "handlers": "{}", "version": "1", "outcome": Outcome.INTENDED,
         "at": 1.0, **parts,
-    }  # fmt: skip
+    }  # fmt: skip # a table
     return EffectRow(**values)
 
 
@@ -164,7 +164,7 @@ NAMED = [
     *((intent(), name, name) for name in ("key", "name", "tool", "version", "fingerprint", "arguments", "scopes",
                                           "handlers")),
     (intent(), "call_id", "call id"),
-]  # fmt: skip
+]  # fmt: skip # a list of names and values
 """What names something, or is what is asked for: by its row, its column, and what people call it."""
 
 
@@ -186,7 +186,7 @@ NUMBERS = [
     (opened(), "attempt"), (opened(), "epoch"), (ended(), "attempt"), (ended(), "epoch"), (intent(), "attempt"),
     (intent(), "position"), (opened(), "at"), (ended(), "at"), (ended(), "sealed_at"), (ended(), "decided_at"),
     (Fence("run", 1.0), "at"), (intent(), "at"), (intent(), "window"),
-]  # fmt: skip
+]  # fmt: skip # a list of names and values
 
 
 @pytest.mark.parametrize(("row", "column"), NUMBERS, ids=[f"{type(row).__name__}.{name}" for row, name in NUMBERS])
@@ -213,7 +213,7 @@ def test_rows_come_back_as_they_were_written(ledger):
         intent(position=1, kind=EffectClass.IRREVERSIBLE, held=True, call_id="c7", rationale="né ☃ 'quoted' 100% :x",
                arguments='{"to":"ünï","n":[1,null]}', outcome=Outcome.QUEUED, version="2", at=1.25,
                scopes='["mail:/x","room:/b"]', leaves=3),
-    ]  # fmt: skip
+    ]  # fmt: skip # a list of names and values
     write(ledger, opened(epoch=2**40), *rows)
     recorded = load(ledger)
     assert (recorded.row, recorded.state, recorded.epoch) == (opened(epoch=2**40), State.OPEN, 2**40)
@@ -235,8 +235,11 @@ def test_outcomes_and_states_are_the_latest(ledger):
     write(ledger, ended(state=State.ABORTED, epoch=9, reason=Reason.FAILED, at=5.0)._replace(**told))
     recorded = load(ledger)
     assert (recorded.state, recorded.epoch, recorded.reason, recorded.settled_at) == (
-        State.ABORTED, 9, Reason.FAILED, 5.0,
-    )  # fmt: skip
+        State.ABORTED,
+        9,
+        Reason.FAILED,
+        5.0,
+    )
     assert {name: getattr(recorded, name) for name in told} == told
     assert recorded.because == "failed: no"
     assert outcomes(ledger) == [
@@ -804,8 +807,10 @@ def test_namespaces_of_one_store_are_separate(url, opening):
     one.now(lambda protocol, _book: protocol.cancel("gone"))
     assert (load(one).row.at, load(one).state, load(one).effects[0].outcome) == (1.0, State.OPEN, Outcome.INTENDED)
     assert (load(two).row.at, load(two).state, load(two).effects[0].outcome) == (
-        2.0, State.COMMITTED, Outcome.CONFIRMED,
-    )  # fmt: skip
+        2.0,
+        State.COMMITTED,
+        Outcome.CONFIRMED,
+    )
     assert (one.protocol.fenced, two.protocol.fenced) == ({"gone"}, set())
     assert one.read(lambda book: book.gone()) == []
 
@@ -950,8 +955,9 @@ def test_an_effects_intent_is_on_disk_before_it_acts_and_its_outcome_after(url, 
     assert seen == [("trip#1/0", "intended", '{"room":"a"}'), ("releasing",), ("trip#1/1", "queued")]
     settlement.close()
     assert peek(url, "SELECT key, outcome FROM settlemark_effect ORDER BY key") == [
-        ("trip#1/0", "confirmed"), ("trip#1/1", "confirmed"),
-    ]  # fmt: skip
+        ("trip#1/0", "confirmed"),
+        ("trip#1/1", "confirmed"),
+    ]
 
 
 def test_what_cannot_be_recorded_does_not_act(url, open_settlement, world, tools, meddle, disk_full):
@@ -984,8 +990,9 @@ def test_a_commit_that_a_failing_store_cannot_record_is_undone_when_it_works_aga
     settlement.recover()
     assert (world.log, tx.state) == ([("book", "a"), ("cancel", "a")], State.ABORTED)
     assert [(e.outcome, e.tag) for r in settlement.transactions() for e in r.effects] == [
-        (Outcome.UNDONE, Tag.CLEAN), (Outcome.DROPPED, Tag.CLEAN),
-    ]  # fmt: skip
+        (Outcome.UNDONE, Tag.CLEAN),
+        (Outcome.DROPPED, Tag.CLEAN),
+    ]
     assert (host_of(settlement).protocol.live, host_of(settlement).driver.kernel.attempts) == ({}, {})
 
 

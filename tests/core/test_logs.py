@@ -76,12 +76,19 @@ def test_a_line_has_the_sentence_and_its_data_and_no_argument(printed):
 
     (line,) = printed()
     assert {key: line[key] for key in ("level", "logger", "transaction", "run", "attempt", "epoch")} == {
-        "level": "warning", "logger": "settlemark", "transaction": "trip-1/book", "run": "trip-1", "attempt": 1,
+        "level": "warning",
+        "logger": "settlemark",
+        "transaction": "trip-1/book",
+        "run": "trip-1",
+        "attempt": 1,
         "epoch": 1,
-    }  # fmt: skip
+    }
     assert (line["tool"], line["scope"], line["key"], line["tag"]) == (
-        "reserve", "room:/Ada", "trip-1/book#1/0", "unresolved",
-    )  # fmt: skip
+        "reserve",
+        "room:/Ada",
+        "trip-1/book#1/0",
+        "unresolved",
+    )
     assert line["message"].startswith("trip-1/book left reserve on room:/Ada: its undo failed 3 times")
     assert line["at"].endswith("+00:00")
     assert "the secret" not in json.dumps(line)

@@ -201,8 +201,11 @@ def test_the_command_tells_that_there_is_nothing_to_do(tmp_path):
         f"{url} has schema version {SCHEMA_VERSION} already.\n"
     ] * 2
     assert json.loads(run("migrate", url, "--json").stdout) == {
-        "ledger": url, "before": SCHEMA_VERSION, "after": SCHEMA_VERSION, "dry_run": False,
-    }  # fmt: skip
+        "ledger": url,
+        "before": SCHEMA_VERSION,
+        "after": SCHEMA_VERSION,
+        "dry_run": False,
+    }
 
 
 # ---- opening
@@ -213,8 +216,10 @@ def test_a_fresh_ledger_is_made_at_once_in_its_last_version(tmp_path, sqlite_row
     Settlement(url).close()
     assert sqlite_rows(url, "SELECT version_num FROM settlemark_migration") == [(REVISION,)]
     assert sqlite_rows(url, "SELECT key, length(value) FROM settlemark_meta ORDER BY key") == [
-        ("ledger", 16), ("salt", 64), ("schema", 1),
-    ]  # fmt: skip
+        ("ledger", 16),
+        ("salt", 64),
+        ("schema", 1),
+    ]
 
 
 @pytest.mark.parametrize("kind", ["fresh", "migrated", "made by this very process"])
@@ -235,7 +240,7 @@ def test_what_is_asked_of_a_few_rows_does_not_read_them_all(tmp_path, kind):
         _statements.ALL_UNRESOLVED, _statements.UNRESOLVED_EFFECTS,
         sweeping._OLD, sweeping._OVER, sweeping._STRIP_EFFECTS,
         sweeping._FORGET_EFFECTS, blobs._DROP, blobs._USE,
-    ]  # fmt: skip
+    ]  # fmt: skip # a list of names and values
     for statement in asked:
         text, names = statement.said(dialect)
         found = wire._driver.execute(f"EXPLAIN QUERY PLAN {text}", tuple("x" for _ in names)).fetchall()

@@ -86,7 +86,7 @@ def test_a_transaction_is_told_from_its_beginning_over_its_acts_to_its_end(seen,
     assert witness.line() == [
         "begun trip-1#1", "call look", "call look: confirmed", "call book", "call book: confirmed",
         "release send", "release send: confirmed", "trip-1#1 committed",
-    ]  # fmt: skip
+    ]  # fmt: skip # a list of names and values
     (began,) = witness.told(Began)
     assert (began.run, began.epoch) == ("trip-1", 1)
     assert all(acting.of is began for acting in witness.told(Acting))
@@ -103,9 +103,13 @@ def test_an_abort_is_told_with_its_undos_its_reason_and_what_it_left(seen, witne
         raise ZeroDivisionError
 
     assert witness.line() == [
-        "begun trip-1#1", "call book_with_fee", "call book_with_fee: confirmed",
-        "undo book_with_fee", "undo book_with_fee: undone", "trip-1#1 aborted",
-    ]  # fmt: skip
+        "begun trip-1#1",
+        "call book_with_fee",
+        "call book_with_fee: confirmed",
+        "undo book_with_fee",
+        "undo book_with_fee: undone",
+        "trip-1#1 aborted",
+    ]
     (ended,) = witness.told(Ended)
     assert (ended.reason, ended.left) == ("failed", 1)
     assert witness.told(Acted)[-1].tag == "unresolved"
@@ -173,8 +177,11 @@ def test_what_surrounds_an_act_is_there_in_the_very_call_also_in_a_thread_of_asy
     asyncio.run(main())
 
     assert found == [
-        ("sync", "trip-1#1/0"), ("async", "trip-1#1/1"), ("sync", "trip-2#1/0"), ("undo", "trip-2#1/0"),
-    ]  # fmt: skip
+        ("sync", "trip-1#1/0"),
+        ("async", "trip-1#1/1"),
+        ("sync", "trip-2#1/0"),
+        ("undo", "trip-2#1/0"),
+    ]
     assert INSIDE.get() is None
 
 

@@ -74,8 +74,11 @@ def test_a_finished_transaction_tells_when_it_was_sealed_and_decided_and_for_who
     behind(settlement, clock, someone_waits, wait=10.0)
 
     assert told(settlement, "late") == (
-        began + 5, began + 15, began + 15, (Waited("holder", "mail:/bee", began + 5, began + 15),),
-    )  # fmt: skip
+        began + 5,
+        began + 15,
+        began + 15,
+        (Waited("holder", "mail:/bee", began + 5, began + 15),),
+    )
     assert told(settlement, "holder") == (began + 15, began + 15, began + 15, ())
 
 

@@ -84,9 +84,11 @@ def recorded(settlement):
 
 def found(settlement, desk):
     return SimpleNamespace(
-        log=desk.log, effects=recorded(settlement), left=[(r.tool, r.tag) for r in settlement.residue()],
+        log=desk.log,
+        effects=recorded(settlement),
+        left=[(r.tool, r.tag) for r in settlement.residue()],
         live=host_of(settlement).protocol.live,
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("kind", CLASSES)
@@ -324,7 +326,7 @@ def test_what_was_taken_back_and_is_asked_for_later_has_the_whole_begun_anew(aga
         keys.append(tx.attempt)
     assert desk.log == [
         "reversible a", "reversible b", "undo reversible b", "undo reversible a", "reversible a", "reversible b",
-    ]  # fmt: skip
+    ]  # fmt: skip # a list of names and values
     assert (keys, settlement.residue(), host_of(settlement).protocol.live) == ([2], [], {})
 
 
@@ -561,8 +563,9 @@ def test_what_turns_out_late_to_have_happened_is_undone_or_named_when_no_plan_as
         deaf.book_all(tx, "a")
     (doubt,) = settlement.residue()
     assert (doubt.tool, doubt.note) == (
-        "book", "decided before and not asked for again; nobody can tell whether it happened: ask the counterparty",
-    )  # fmt: skip
+        "book",
+        "decided before and not asked for again; nobody can tell whether it happened: ask the counterparty",
+    )
     learn(settlement, deaf, doubt.key)
     # One that honours keys is sent again under its own while nobody answers.
     assert [*dict.fromkeys(deaf.log)] == ["book a", "book b", *(["undo b"] if undoable else [])]

@@ -200,9 +200,13 @@ def test_whoever_goes_on_with_it_says_anew_what_is_said_of_a_transaction(coming_
     park_it(coming_back(), tools)
     settlement = coming_back()
     said = {
-        "before_commit": lambda _footprint: True, "wait": 7.0, "on_failure": "ask", "ask": lambda _failure: "abort",
-        "approver": lambda _gate: True, "max_age": 60.0,
-    }  # fmt: skip
+        "before_commit": lambda _footprint: True,
+        "wait": 7.0,
+        "on_failure": "ask",
+        "ask": lambda _failure: "abort",
+        "approver": lambda _gate: True,
+        "max_age": 60.0,
+    }
     fresh = {}
     for name in ("trip", "fresh"):
         with settlement.transaction(name, **said) as tx:
@@ -385,8 +389,9 @@ def test_an_approval_may_give_other_arguments_and_another_scope(settlement, tool
     assert world.log[-1] == ("send", "boss", "dear boss")
     assert ("send", "x", "hello") not in world.log
     assert [effect[1:] for effect in recorded(settlement, name)[0][1] if effect[0] == "send"] == [
-        ("dropped", "clean"), ("confirmed", None),
-    ]  # fmt: skip
+        ("dropped", "clean"),
+        ("confirmed", None),
+    ]
     (replayed,) = book_and_mail(settlement, tools, how, mails="x")
     assert replayed.result() == "sent to boss"
     assert host_of(settlement).protocol.live == {}
@@ -736,8 +741,9 @@ def test_a_yes_that_is_on_record_waits_until_its_name_is_entered_with_its_hooks(
     settlement = elsewhere("keep")
     answered = settlement.approve("trip", by="ada")
     assert (answered.settled, answered.waits) == (
-        False, "its before_commit= hooks are not known in this process: enter its name with them",
-    )  # fmt: skip
+        False,
+        "its before_commit= hooks are not known in this process: enter its name with them",
+    )
     settlement.recover()
     assert (world.log, judge.asked, waiting(settlement)) == ([("book", "a")], [], ["trip"])
     with settlement.transaction("trip", before_commit=judge) as tx:

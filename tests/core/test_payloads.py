@@ -373,8 +373,11 @@ def test_for_want_of_a_key_nothing_acts_and_what_was_said_of_what_has_acted_is_k
         with pytest.raises(LedgerError, match="encrypt= gives no key for 'acme'") as refused:
             payloads.packed("{}", effect_key=EFFECT, tool="pay", field=field)
         assert refused.value.data == {
-            "key": EFFECT, "field": field, "tenant": "acme", "url": "sqlite:///trip.db",
-        }  # fmt: skip
+            "key": EFFECT,
+            "field": field,
+            "tenant": "acme",
+            "url": "sqlite:///trip.db",
+        }
     with pytest.raises(LedgerError, match="gives no key") as refused:
         payloads.fingerprint("{}", effect_key=EFFECT)
     assert refused.value.data["url"] == "sqlite:///trip.db"

@@ -136,8 +136,10 @@ def test_what_is_known_not_to_have_come_is_sent_again_and_has_failed_when_it_nev
 def test_with_a_key_that_its_counterparty_honours_it_is_sent_again_while_nobody_knows():
     played = Played("idempotent", Tool(TimeoutError(), "R2"), Asked())
     assert (played.told, played.pauses, played.looked) == (
-        ("R2", "confirmed", 2, ["again and again"]), [1.0], 1,
-    )  # fmt: skip
+        ("R2", "confirmed", 2, ["again and again"]),
+        [1.0],
+        1,
+    )
     played = Played("idempotent", Tool(TimeoutError()), Asked())
     assert played.told == ("InDoubt", "unknown", 3, ["again and again"] * 3)
 
@@ -156,8 +158,9 @@ def test_nothing_is_sent_again_with_a_key_that_its_counterparty_has_forgotten():
     assert played.effect.error == f"TimeoutError: no answer; {forgotten}"
     played = Played("idempotent", Tool(TimeoutError("no answer")), Asked(ABSENT, forgotten=True))
     assert (played.told, played.effect.error) == (
-        ("TimeoutError", "failed", 1, ["again and again"]), f"TimeoutError: no answer; {forgotten}",
-    )  # fmt: skip
+        ("TimeoutError", "failed", 1, ["again and again"]),
+        f"TimeoutError: no answer; {forgotten}",
+    )
 
 
 def test_an_interrupt_is_raised_at_once_and_what_it_cut_off_is_asked_about_once():
@@ -214,6 +217,9 @@ def test_what_did_not_come_before_and_has_a_key_that_is_forgotten_is_refused_and
     assert played.told == ("Refused", "failed", 0, ["again and again"])
     assert "did not happen, and is not sent again" in str(played.error)
     assert (type(played.error), played.error.transaction, played.error.epoch, played.error.key) == (
-        Refused, "trip", 4, "trip#1/0",
-    )  # fmt: skip
+        Refused,
+        "trip",
+        4,
+        "trip#1/0",
+    )
     assert not isinstance(played.error, InDoubt)

@@ -123,9 +123,13 @@ def test_a_probes_false_is_on_record_as_in_doubt_and_said_once(url, open_here, c
 def test_what_follows_a_kill_takes_no_false_for_a_result(tmp_path, open_here, caplog, go_on, keep_open, expected):
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
     killed = subprocess.run(
-        [sys.executable, "-c", KILLED, url], capture_output=True, text=True, timeout=60, check=False,
+        [sys.executable, "-c", KILLED, url],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    )  # fmt: skip
+    )
     assert (killed.returncode, killed.stderr) == (7, "")
     counterparty = Counterparty()
     tool = counterparty.tool("reversible")

@@ -91,5 +91,6 @@ def test_without_a_url_the_ledger_is_the_environments_or_a_file_here_and_that_is
         assert settlement.url == "sqlite:///settlemark.db"
     assert (tmp_path / "settlemark.db").exists()
     assert [record.message.split(";")[0] for record in caplog.records] == [
-        "the ledger is memory:", "the ledger is sqlite:///settlemark.db",
-    ]  # fmt: skip
+        "the ledger is memory:",
+        "the ledger is sqlite:///settlemark.db",
+    ]

@@ -22,7 +22,7 @@ MOVES = {
     "finish_abort", "skip_epochs", "owe", "own", "park", "phantom", "rebind", "refine", "refuse_changed",
     "refuse_stale", "reinstate", "released", "resumed", "retract", "revert", "revoke", "seal", "split", "tell_time",
     "undone", "unfence", "drop_call", "drop_retry", "withdraw",
-}  # fmt: skip
+}  # fmt: skip # a table
 TICKETS = {"wake_watchers", "take_aborted", "take_woken", "unwatch", "watch", "watch_ends"}
 """Who is told of what has moved: no decision depends on it."""
 

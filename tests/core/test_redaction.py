@@ -47,7 +47,7 @@ def redacted(rules, value, *, tool="pay", whole=False):
         (["password"], {"password": {"$redacted": "hunter22"}}, {"password": GONE}),
         (["password"], "password", "password"),
     ],
-)  # fmt: skip
+)
 def test_a_field_is_named_by_its_path(rules, value, kept):
     assert redacted(rules, value) == kept
 

@@ -22,14 +22,18 @@ from settlemark import (
 from settlemark.hosting import Protocol, Reason
 
 SAID = {
-    "scope": Scope.parse("room:/Ada"), "holder": "another", "waited": 1.5, "hook": "budget", "verdict": "too dear",
+    "scope": Scope.parse("room:/Ada"),
+    "holder": "another",
+    "waited": 1.5,
+    "hook": "budget",
+    "verdict": "too dear",
     "cause": "it rained",
     "halt": 1,
     "what": "everything",
     "by": "ada",
     "because": "odd payments",
     "since": 0.0,
-}  # fmt: skip
+}
 TOLD = {
     Reason.STALE: (Stale, ["room:/Ada"]),
     Reason.WOUNDED: (Wounded, ["another", "room:/Ada"]),

@@ -668,7 +668,7 @@ def test_an_operator_sees_what_is_in_doubt_since_when_why_and_what_to_do(settlem
             remedy="ask its counterparty by the key, then"
             ' settlement.resolve(\'trip#1/0\', "confirmed" | "absent" | "give_up", by=…)',
         )
-    ]  # fmt: skip
+    ]  # fmt: skip # a list of names and values
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from settlemark import (
     State,
     UsageError,
     effect,
-)  # fmt: skip
+)
 from settlemark._runtime.retention import age_of, duration, prune, total
 from settlemark.hosting import host_of
 
@@ -163,8 +163,11 @@ def test_a_pruned_decision_says_so_and_never_runs_again(url, opening, clock, too
     with pytest.raises(Forgotten, match=r"book was decided in trip before, and its result was pruned") as told:
         do(settlement, "trip", (tools.book, "a"))
     assert told.value.data | {"url": None} == {
-        "key": "trip#1/0", "tool": "book", "outcome": Outcome.CONFIRMED, "url": None,
-    }  # fmt: skip
+        "key": "trip#1/0",
+        "tool": "book",
+        "outcome": Outcome.CONFIRMED,
+        "url": None,
+    }
     with pytest.raises(KeyConflict, match=r"was book\(.*\$pruned.*\) before and is book\({\"room\":\"b\"}\) now"):
         do(settlement, "trip", (tools.book, "b"))
     assert tools.log == [("book", "a")]

@@ -18,11 +18,11 @@ ROW = EffectRow(
     scopes='["room:/a","day:/1"]', held=True, call_id="call-7", arguments='{"room":"a"}', rationale="it is cheap",
     handlers='{"undo":"cancel","probe":"ask"}', version="2", outcome=Outcome.INTENDED, at=12.0, fingerprint="f00d",
     window=9.0, leaves=2,
-)  # fmt: skip
+)  # fmt: skip # a table of values
 DONE = RecordedEffect(
     ROW, Outcome.CONFIRMED, '{"id":7}', "late", Tag.UNRESOLVED, "why", 20.0, "ghost",
     disposition=Disposition.EDITED, link="trip#2/4", question=3, contradicted=True,
-)  # fmt: skip
+)  # fmt: skip # a table of values
 AS_RECORDED = {
     "scopes": (Scope.parse("room:/a"), Scope.parse("day:/1")),
     "arguments": {"room": "a"},

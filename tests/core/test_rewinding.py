@@ -150,8 +150,9 @@ def test_a_dry_run_tells_what_would_be_undone_in_which_order_and_what_stays_and_
     assert [one.why for one in plan.undo] == ["", "a cost stays: a fee of 20", ""]
     assert named(plan.residue) == ["trip/2: charge y", "trip/1: mail x"]
     assert [one.why for one in plan.residue] == [
-        "idempotent effects of charge have no undo", "irreversible effects of mail have no undo",
-    ]  # fmt: skip
+        "idempotent effects of charge have no undo",
+        "irreversible effects of mail have no undo",
+    ]
     assert (plan.conflicts, plan.unfinished, plan.done) == ((), (), False)
     assert (everything(settlement), desk.log) == (before, log)
     with settlement.transaction("trip/1") as tx:
@@ -304,8 +305,9 @@ def test_what_others_have_built_upon_stays_unless_it_is_named(settlement, desk, 
         "other has written room:/hotel/a since, and undoing it would overwrite that",
     }
     assert [(one.key, one.tag.value) for one in settlement.residue()] == [
-        ("trip/1#1/0", "unresolved"), ("trip/2#1/0", "unresolved"),
-    ]  # fmt: skip
+        ("trip/1#1/0", "unresolved"),
+        ("trip/2#1/0", "unresolved"),
+    ]
 
     named_ones = settlement.rewind(
         ["trip/1", "trip/2"], by="ada", dry_run=False, overwrite=[one.key for one in found.conflicts]

@@ -23,7 +23,7 @@ from settlemark import (
     UsageError,
     effect,
     new_key,
-)  # fmt: skip
+)
 from settlemark.hosting import host_of
 
 SECRET = "4242-4242-4242-4242"
@@ -142,8 +142,9 @@ def test_a_redacted_field_is_nowhere_in_the_store_whatever_was_told_of_it(store,
         "failed: Boom: [redacted] is blocked",
     )
     assert (third.effects[0].note, third.because) == (
-        "its undo failed 3 times: LookupError: no [redacted]", "failed: ValueError: [redacted]",
-    )  # fmt: skip
+        "its undo failed 3 times: LookupError: no [redacted]",
+        "failed: ValueError: [redacted]",
+    )
     assert shop.log[0] == ("pay", "ada", SECRET)
     assert host_of(settlement).ledger.payloads._secrets == {}
 

@@ -137,7 +137,7 @@ def begun(kernel):
             attempt = Attempt(
                 txn, name, name, 1, prefix=kernel.prefix, payloads=kernel.ledger.payloads, wait=0.0,
                 hooks=given.get("hooks", ()), on_failure="abort", retries=Retries(tries=1),
-            )  # fmt: skip
+            )  # fmt: skip # a table of values
             kernel.seat(book, txn, attempt)
             return attempt
 
@@ -249,9 +249,12 @@ def test_a_service_reaches_for_nothing_private_of_another():
         for room in ("_engine", "_lifecycle")
         for path in (CORE / room).rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__")
-        and isinstance(node.value, ast.Attribute) and ast.unparse(node.value.value) == "self"
-    ]  # fmt: skip
+        if isinstance(node, ast.Attribute)
+        and node.attr.startswith("_")
+        and not node.attr.startswith("__")
+        and isinstance(node.value, ast.Attribute)
+        and ast.unparse(node.value.value) == "self"
+    ]
     assert private == []
 
 
@@ -296,9 +299,15 @@ def test_the_kernel_forgets_who_was_seated_in_a_step_that_was_interrupted(kernel
 def waits(kernel, now):
     """Waits on a kernel, with others in the place of the observer's and the callers'."""
     return Waits(
-        kernel.ledger, kernel.local, kernel.step, clock=lambda: now.seconds, monotonic=lambda: now.seconds,
-        telling=At_once(), callers=At_once(time_for=0.0), attempts=kernel.attempts,
-    )  # fmt: skip
+        kernel.ledger,
+        kernel.local,
+        kernel.step,
+        clock=lambda: now.seconds,
+        monotonic=lambda: now.seconds,
+        telling=At_once(),
+        callers=At_once(time_for=0.0),
+        attempts=kernel.attempts,
+    )
 
 
 @pytest.fixture
@@ -403,8 +412,9 @@ def test_residue_is_warned_of_effect_by_effect_and_what_is_clean_or_not_looked_a
     residue.tell(attempt)
     (told,) = caplog.records
     assert (told.levelname, told.getMessage()) == (
-        "WARNING", "trip left book on book:/a: its undo failed 3 times",
-    )  # fmt: skip
+        "WARNING",
+        "trip left book on book:/a: its undo failed 3 times",
+    )
     assert (told.settlemark["tag"], told.settlemark["key"], doubts.heard) == ("unresolved", one.key, [])
     kernel.warns = False
     residue.tell(attempt)
@@ -427,8 +437,9 @@ def test_residue_has_who_mends_look_again_and_a_listeners_own_fault_is_told_and_
     residue.on_left = lambda: lambda: looked.append("looked")
     residue.tell_listener("trip")
     assert (looked, [record.getMessage().partition(":")[0] for record in caplog.records]) == (
-        ["looked"], ["on_residue failed for trip"],
-    )  # fmt: skip
+        ["looked"],
+        ["on_residue failed for trip"],
+    )
     residue.on_left, residue.on_residue = lambda: None, looked.append
     residue.tell_listener("tour")
     assert looked == ["looked", "tour"]
@@ -748,13 +759,18 @@ def test_a_halt_waits_for_what_may_still_act_and_for_nothing_else(kernel):
         return halts[alone]._is_still(SimpleNamespace(state=state, **told))
 
     assert [is_still(state) for state in (State.OPEN, State.SEALED, State.RELEASING, State.ABORTING)] == [
-        False, True, False, False,
-    ]  # fmt: skip
+        False,
+        True,
+        False,
+        False,
+    ]
     assert is_still(State.ABORTED, finished=True)
     assert [is_still(State.OPEN, parked=True, running=running) for running in (0, 1)] == [True, False]
     assert [is_still(state, alone=True) for state in (State.OPEN, State.RELEASING, State.ABORTING)] == [
-        False, True, False,  # nobody lets anything leave there; what is to be undone will be
-    ]  # fmt: skip
+        False,
+        True,
+        False,  # nobody lets anything leave there; what is to be undone will be
+    ]
 
 
 def test_recovery_needs_the_tools_of_what_is_still_to_leave_or_to_be_undone_and_no_others(kernel):
@@ -876,8 +892,13 @@ def test_ages_are_told_of_at_three_quarters_and_ended_when_they_are_reached_to_t
 def test_who_looks_at_ages_is_woken_only_for_one_that_is_due_before_all_others(kernel, begun, now):
     ages, woken = Ages(kernel, Stand(), At_once(coming=set())), []
     ages.on_age = lambda: woken.append(now.seconds)
-    for name, age, wakes in (("first", 100.0, True), ("as soon", 100.0, False), ("later", 200.0, False),
-                             ("sooner", 40.0, True), ("never", None, False)):  # fmt: skip
+    for name, age, wakes in (
+        ("first", 100.0, True),
+        ("as soon", 100.0, False),
+        ("later", 200.0, False),
+        ("sooner", 40.0, True),
+        ("never", None, False),
+    ):
         attempt = begun(name)
         attempt.max_age = age
         before = len(woken)
@@ -919,7 +940,7 @@ def test_an_entrance_begins_a_name_that_nobody_has_used(kernel):
             "trip", "trip", known=True, declared=(), hooks=(), wait=1.0, on_failure="abort", retries=Retries(),
             retry=False,
         )
-    )  # fmt: skip
+    )  # fmt: skip # a table of values
     assert (attempt.number, attempt.live.state, kernel.attempts) == (1, State.OPEN, {attempt.live: attempt})
     assert ages.heard == [("watch_age", attempt)]
     assert run_sync(entrance.ended("tour", wait=1.0)) is None
@@ -942,8 +963,9 @@ def test_runs_call_the_body_and_commit_and_discard_when_the_body_fails(kernel, b
     with pytest.raises(ValueError, match="no room"):
         run_sync(runs.run(entering(second), lambda _part: fails, tries=1))
     assert (settling.heard, undoing.heard) == (
-        [("commit", first)], [("discard", second, Reason.FAILED, "ValueError: no room")]
-    )  # fmt: skip
+        [("commit", first)],
+        [("discard", second, Reason.FAILED, "ValueError: no room")],
+    )
 
 
 def test_a_selection_seals_the_winner_and_dooms_the_losers_in_one_step(kernel, begun, book):

@@ -385,9 +385,27 @@ def said_of(txn):
         (h.scope, h.declared, h.claims, h.held, h.wants, h.readings, h.touched, h.lined) for h in txn.holds.values()
     ]
     calls = {n: (c.scope, c.mode, c.wanting, c.admitted, c.returned) for n, c in txn.calls.items()}
-    return (txn.name, txn.run, txn.attempt, txn.position, txn.state, txn.reason, txn.owner, txn.retry, txn.wrote,
-            txn.released, txn.running, txn.reading, txn.claims, holds, calls, as_read(txn.reads), as_read(txn.plan),
-            txn.writes, txn.begins_again)  # fmt: skip
+    return (
+        txn.name,
+        txn.run,
+        txn.attempt,
+        txn.position,
+        txn.state,
+        txn.reason,
+        txn.owner,
+        txn.retry,
+        txn.wrote,
+        txn.released,
+        txn.running,
+        txn.reading,
+        txn.claims,
+        holds,
+        calls,
+        as_read(txn.reads),
+        as_read(txn.plan),
+        txn.writes,
+        txn.begins_again,
+    )
 
 
 def as_read(reads):
@@ -398,9 +416,27 @@ def as_read(reads):
 def said_by(txn):
     holds = list(map(said_of_hold, txn.holds))
     calls = {n: (c.scope, c.mode, c.wanting, c.admitted, c.returned) for n, c in txn.calls.items()}
-    return (txn.name, txn.run, txn.attempt, (txn.position, ""), txn.state, txn.reason, txn.owner, txn.retry, txn.wrote,
-            txn.released, txn.running, txn.reading, txn.claims, holds, calls, txn.reads, txn.plan, txn.writes,
-            txn.begins_again)  # fmt: skip
+    return (
+        txn.name,
+        txn.run,
+        txn.attempt,
+        (txn.position, ""),
+        txn.state,
+        txn.reason,
+        txn.owner,
+        txn.retry,
+        txn.wrote,
+        txn.released,
+        txn.running,
+        txn.reading,
+        txn.claims,
+        holds,
+        calls,
+        txn.reads,
+        txn.plan,
+        txn.writes,
+        txn.begins_again,
+    )
 
 
 def plans_of(protocol):

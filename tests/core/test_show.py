@@ -29,7 +29,7 @@ def one_effect(outcome, *, position=0, tag=None, note=None, error=None, rational
         key=f"trip-42#1/{position}", name="trip-42", attempt=1, position=position, tool="reserve",
         kind=EffectClass.REVERSIBLE, scopes=json.dumps([scope]), held=False, call_id=None, arguments="{}",
         rationale=rationale, handlers="{}", version="1", outcome=Outcome.INTENDED, at=1.0,
-    )  # fmt: skip
+    )  # fmt: skip # a table of values
     return RecordedEffect(row, outcome, None, error, tag, note, 2.0)
 
 
@@ -327,4 +327,4 @@ def test_the_values_hold_every_field_with_payloads_decoded():
             "disposition": None, "link": None, "question": None, "contradicted": False,
             "said": None, "said_by": None, "said_at": None, "dealt_at": None,
         }],
-    }  # fmt: skip
+    }  # fmt: skip # a table

@@ -578,8 +578,14 @@ URLS = [
 
 
 ASKED = (
-    ["show"], ["doctor"], ["doctor", "--json"], ["recover"], ["migrate"], ["export"], ["prune", "--older-than", "1d"],
-)  # fmt: skip
+    ["show"],
+    ["doctor"],
+    ["doctor", "--json"],
+    ["recover"],
+    ["migrate"],
+    ["export"],
+    ["prune", "--older-than", "1d"],
+)
 
 
 def texts_of(error):
@@ -650,7 +656,7 @@ def test_an_error_that_cannot_be_changed_is_left():
     ["sqlite:////data/a:b@c.db", "sqlite:///trip.db", "memory:", "postgresql+psycopg://ada@db/trips?sslmode=require",
      "postgresql://db:5432", "postgresql://ada@db:5432/x?options=a:b", "postgresql://[::1]:5432/x", "postgresql://[::1]",
      "postgresql:///x?host=/tmp/a:b", "sqlite:trips.db", "sqlite://C:/trips.db", "host=::1 user=ada"],
-)  # fmt: skip
+)  # fmt: skip # a table of values
 def test_a_url_without_a_password_is_shown_as_it_is(url):
     assert shown(url) == url
 

@@ -58,11 +58,11 @@ class Counterparty:
         return {
             "staged": effect("staged", scope="room:/{trip}", name="book staged")(copied(book)),
             "reversible": effect("reversible", scope=scope, undo=undo, name="book")(copied(book)),
-            "idempotent": effect(
-                "idempotent", scope=scope, undo=undo, probe=agency.probe, name="book with a key"
-            )(copied(book)),
+            "idempotent": effect("idempotent", scope=scope, undo=undo, probe=agency.probe, name="book with a key")(
+                copied(book)
+            ),
             "irreversible": effect("irreversible", scope="mail:/{trip}", name="mail")(mail),
-        }  # fmt: skip
+        }
 
     def left(self, kind):
         """Which branches' effects are there, by trip."""

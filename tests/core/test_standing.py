@@ -59,7 +59,7 @@ def test_a_transaction_is_told_with_its_worker_and_what_it_holds(protocol):
     assert one == who_waits.Standing(
         "trip", txn.attempt, "run", State.OPEN, False, opened().at, txn.moved or opened().at, WORKER.name, True, 20.0,
         ("room:/a",), (),
-    )  # fmt: skip
+    )  # fmt: skip # a table of values
     assert (one.ended, one.silent, one.kept, one.ends_it) == (False, False, (), "process")
 
 
@@ -113,16 +113,20 @@ def test_who_ends_it_is_its_process_a_person_its_framework_or_nobody():
     assert {how: one.ends_it for how, one in found.items()} == {
         "it works": "process", "asked": "person", "put aside": "framework", "put aside and gone on with": "process",
         "gone": "nobody", "silent": "sender", "silent, and taken up": "process",
-    }  # fmt: skip
+    }  # fmt: skip # a table
 
 
 def test_what_is_left_standing_is_what_no_process_ends_and_what_may_still_happen():
     kept = (who_waits.Silent("book", "room:/a", "k", "w", None),)
     gone = replace(STANDING, transaction="gone", alive=False)
     stand = [
-        STANDING, gone, replace(gone, transaction="silent", silent=True), replace(gone, transaction="over", ended=True),
-        replace(STANDING, transaction="kept", kept=kept), replace(gone, transaction="tour", run="tour", since=9.0),
-    ]  # fmt: skip
+        STANDING,
+        gone,
+        replace(gone, transaction="silent", silent=True),
+        replace(gone, transaction="over", ended=True),
+        replace(STANDING, transaction="kept", kept=kept),
+        replace(gone, transaction="tour", run="tour", since=9.0),
+    ]
 
     def left(**which):
         return [one.transaction for one in who_waits.left_standing(stand, **which)]

@@ -145,8 +145,9 @@ def test_an_undo_that_no_longer_applies_is_not_tried_again():
 def test_a_cost_stays_when_all_else_is_undone():
     taken = TakenBack(cost="a fee of 5")
     assert (taken.told, taken.why[1]) == (
-        (False, "undone", "unresolved", 1, []), "undone, but a cost stays: a fee of 5",
-    )  # fmt: skip
+        (False, "undone", "unresolved", 1, []),
+        "undone, but a cost stays: a fee of 5",
+    )
 
 
 def test_what_another_worker_goes_on_with_is_not_undone_here():

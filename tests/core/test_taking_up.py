@@ -175,9 +175,12 @@ def killed(office):
     def play(scene, die_at):
         child = subprocess.run(
             [sys.executable, __file__, str(office.folder), scene.__name__, die_at],
-            capture_output=True, text=True, timeout=60, check=False,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        )  # fmt: skip
+        )
         assert child.returncode == -signal.SIGKILL, child.stderr
 
     return play
@@ -241,8 +244,9 @@ def test_a_release_nobody_can_ask_about_is_in_doubt_and_what_was_behind_it_is_na
     tags = [("post", "confirmed", None), ("post", "unknown", "unresolved"), ("post", "dropped", "partial_commit")]
     assert stand(settlement) == [("committed", None, tags)]
     assert [(r.key.partition(".")[2], r.tag) for r in settlement.residue()] == [
-        ("trip#1/1", Tag.UNRESOLVED), ("trip#1/2", Tag.PARTIAL_COMMIT),
-    ]  # fmt: skip
+        ("trip#1/1", Tag.UNRESOLVED),
+        ("trip#1/2", Tag.PARTIAL_COMMIT),
+    ]
     assert host_of(settlement).protocol.live == {}
 
 

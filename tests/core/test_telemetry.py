@@ -95,12 +95,12 @@ def test_a_transaction_is_a_span_and_each_act_one_below_it(traced, collected, to
     assert dict(whole.attributes) == {
         "settlemark.transaction": "trip-1/book", "settlemark.run": "trip-1", "settlemark.attempt": 1,
         "settlemark.epoch": 1, "settlemark.begun": "begun", "settlemark.state": "committed", "settlemark.residue": 0,
-    }  # fmt: skip
+    }  # fmt: skip # a table
     assert dict(call.attributes) == {
         "settlemark.transaction": "trip-1/book", "settlemark.attempt": 1, "settlemark.act": "call",
         "settlemark.tool": "book", "settlemark.class": "reversible", "settlemark.scope": "room:/1",
         "settlemark.key": "trip-1/book#1/0", "settlemark.outcome": "confirmed",
-    }  # fmt: skip
+    }  # fmt: skip # a table
     assert release.attributes["settlemark.key"] == "trip-1/book#1/1"
     assert all(span.status.is_ok for spans in collected.spans.values() for span in spans)
     told = str([(dict(s.attributes), s.events, s.status) for spans in collected.spans.values() for s in spans])

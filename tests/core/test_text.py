@@ -364,14 +364,14 @@ IDENTITY = {
     aliases: TOOL, call_ids: CALL_ID, keys: KEY, operators: WHO, rewound_names: DERIVED, approvers: WHO,
     approved_keys: KEY,
     looked_up: DERIVED, namespaces: NAMESPACE, groups: VERSION, approving_roles: WHO, seen: KEY, tokens: KEY,
-}  # fmt: skip
+}  # fmt: skip # a table
 """What names something: refused before anything runs when no store can hold it."""
 ADDRESSES = [scopes, footprints]
 """What names a resource: canonical, or refused."""
 PROSE = [
     rationales, reasons, stops, errors_of_bodies, errors_of_tools, errors_of_undos, errors_in_doubt, errors_of_releases,
     vetoes, rejections, answers, costs, notes, rewound, refusals,
-]  # fmt: skip
+]  # fmt: skip # a list of names and values
 """What people read: never refused, and legible in the record."""
 PAYLOADS = [arguments, words]
 """Refused before the effect, or the same when it is read."""
@@ -443,17 +443,23 @@ class Neighbour(threading.Thread):
 
     def expected(self):
         return (
-            self.mark, "committed", None,
-            [("send", "confirmed", '{"sent":2}', None, None, None, f"it is {self.mark}"),
-             ("book", "confirmed", '{"booked":1}', None, None, None, f"it is {self.mark}")],
-        )  # fmt: skip
+            self.mark,
+            "committed",
+            None,
+            [
+                ("send", "confirmed", '{"sent":2}', None, None, None, f"it is {self.mark}"),
+                ("book", "confirmed", '{"booked":1}', None, None, None, f"it is {self.mark}"),
+            ],
+        )
 
 
 def as_recorded(found):
     return (
-        found.row.name, found.state.value, found.because,
+        found.row.name,
+        found.state.value,
+        found.because,
         [(e.row.tool, e.outcome.value, e.result, e.error, e.tag, e.note, e.row.rationale) for e in found.effects],
-    )  # fmt: skip
+    )
 
 
 def play(settlement, texts, marks):
@@ -496,7 +502,7 @@ BAD = [
     "I will book \ud83d", "\udc80 file", "a NUL \0 within", "\0", "both \ud800\0\udfff", "\x1b[31m red",
     "\u202e turned", "\\ud83d is text", "half {\ud83d}", "é\u0301", "\U0001f600 whole", "line\nline\r\n",
     "\ufffe\uffff", "'; DROP", "%s %(x)s",
-]  # fmt: skip
+]  # fmt: skip # a list of names and values
 texts = st.one_of(
     st.sampled_from(BAD),
     st.text(st.characters(codec=None), min_size=1, max_size=40),
@@ -541,7 +547,7 @@ NOT_GIVEN = {
     "Affected", "CurrentCall", "Doubt", "Erased", "Failure", "Gate", "Parked", "Residue", "Rewind", "Opening", "Effect",
     "Declaration", "PlacedCall", "Scope", "ScopeTemplate", "Since", "Hold.__init__", "TurnFace.__init__",
     "Encryption.open", "Encryption.seal", "OpenQuestion", "ApprovalRecord", "Vote",
-}  # fmt: skip
+}  # fmt: skip # a table
 """What settlemark hands out and nobody is asked to make, or what is a name of a resource and refuses for itself."""
 ADDRESS, ELSEWHERE = "scopes", "does not reach the ledger"
 TABLE = {

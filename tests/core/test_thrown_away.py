@@ -263,7 +263,7 @@ PLAYS = [
     commits, takes_turns, fails_and_is_undone, is_vetoed, is_stale, waits_in_vain, waits_in_vain_to_commit,
     is_refused_by_the_first_that_leaves, is_committed_in_part, asks_a_person, is_put_aside_and_answered,
     decides_otherwise_than_before, is_begun_again, goes_back, learns_late, plays_a_frameworks_turn,
-]  # fmt: skip
+]  # fmt: skip # a list of names and values
 
 
 @pytest.fixture

@@ -69,8 +69,11 @@ def test_what_is_held_answers_queued_and_leaves_at_the_commit(
         queued = tx.call(getattr(tools, tool), **arguments)
         assert isinstance(queued, Queued)
         assert (queued.key, queued.tool, queued.outcome, str(queued)) == (
-            "trip#1/0", tool, "queued", "queued: will run when this step settles",
-        )  # fmt: skip
+            "trip#1/0",
+            tool,
+            "queued",
+            "queued: will run when this step settles",
+        )
         with pytest.raises(StateError, match=f"{tool} is queued: it has a result once"):
             queued.result()
         assert world.log == []
@@ -313,7 +316,7 @@ def test_a_hook_sees_the_whole_footprint(settlement, tools):
          "result": {"confirmation": "R-a"}, "held": False},
         {"tool": "send", "class": "irreversible", "scope": "mail:/ada", "arguments": {"to": "ada", "text": "hi"},
          "result": None, "held": True},
-    ]  # fmt: skip
+    ]  # fmt: skip # a list of names and values
 
 
 # ---- run

@@ -143,8 +143,10 @@ def test_at_a_bank_that_neither_deduplicates_nor_tells_a_person_decides(url, tre
     verdict = settlement.resolve(doubt, "confirmed", by="ada", note="on the statement", result={"wire": found["id"]})
     assert verdict is Outcome.CONFIRMED
     assert (outcome(settlement), settlement.in_doubt(), settlement.residue()) == (
-        ("committed", "confirmed", None), [], [],
-    )  # fmt: skip
+        ("committed", "confirmed", None),
+        [],
+        [],
+    )
     assert (events(careless), careless.balances()) == (["booked"], SWEPT)
 
 
@@ -270,8 +272,10 @@ def test_a_confirmation_after_the_abort_has_the_wire_reversed_once(url, treasury
         assert settlement.confirm(KEY, {"wire": wire_id}, note="camt.054") is Outcome.UNDONE
     assert (events(careless), careless.balances()) == (["booked", "cancelled"], OPENING)
     assert (outcome(settlement), settlement.in_doubt(), settlement.residue()) == (
-        ("aborted", "undone", "clean"), [], [],
-    )  # fmt: skip
+        ("aborted", "undone", "clean"),
+        [],
+        [],
+    )
 
 
 def test_a_confirmation_of_a_wire_without_a_reversal_is_named(url, treasury, careless):
@@ -306,8 +310,10 @@ def test_a_reversal_that_its_process_did_not_survive_is_carried_on_by_the_next(s
     recover(settlement)
     assert (events(careless), careless.balances()) == (["booked", "cancelled", "cancel-replayed"], OPENING)
     assert (outcome(settlement), settlement.in_doubt(), settlement.residue()) == (
-        ("aborted", "undone", "clean"), [], [],
-    )  # fmt: skip
+        ("aborted", "undone", "clean"),
+        [],
+        [],
+    )
     assert host_of(settlement).protocol.live == {}
 
 

@@ -22,7 +22,7 @@ def a_record(outcome, state, tag=None, *, held=False, note=None, result=None, ot
     row = EffectRow(
         "trip#1/0", "trip", 1, 0, "book", EffectClass.REVERSIBLE, '["room:/a"]', held, None, "{}", None, "{}", "1",
         Outcome.INTENDED, NOON,
-    )  # fmt: skip
+    )  # fmt: skip # a table of values
     effect = RecordedEffect(row, outcome, result, None, tag, note)
     siblings = [RecordedEffect(row._replace(key=f"trip#1/{n}", position=n), o) for n, o in enumerate(others, 1)]
     opened = TransactionRow("trip", 1, "trip", state, 1, "", "worker", NOON)
@@ -34,9 +34,13 @@ def told(recorded, effect, change):
     if change is None:
         return recorded, effect
     after = replace(
-        effect, outcome=change.outcome, result=change.result, error=change.error, tag=change.tag,
+        effect,
+        outcome=change.outcome,
+        result=change.result,
+        error=change.error,
+        tag=change.tag,
         **change.disposed._asdict(),
-    )  # fmt: skip
+    )
     siblings = [e for e in recorded.effects if e is not effect]
     return RecordedTransaction(recorded.row, recorded.state, 1, effects=[after, *siblings]), after
 

@@ -83,7 +83,7 @@ OURS = {
     "release.py: self._residue.tell",
     "retention.py: self.tell", "host.py: told.tell", "protocol.py: self._calls.refine",
     "release.py: handler.function", "telling.py: observer.tell", "telling.py: self.observer.tell",
-}  # fmt: skip
+}  # fmt: skip # a table
 
 
 def test_no_module_of_the_engine_calls_what_is_the_users_past_the_door():

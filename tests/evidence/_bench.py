@@ -162,9 +162,14 @@ class Session:
         try:
             wait = 0 if bench.strategy.locks == "drop" else None
             await bench.settlement.run(
-                name, whole, wait=wait, before_commit=before_commit, prevent=prevent, tries=TRIES,
+                name,
+                whole,
+                wait=wait,
+                before_commit=before_commit,
+                prevent=prevent,
+                tries=TRIES,
                 wait_for="nobody" if bench.strategy.at_once else "scopes",
-            )  # fmt: skip
+            )
         except WaitTimeout:
             self.dropped.add(name)
 

@@ -3,6 +3,6 @@
 EXPERIMENTS = (
     "scenarios", "lattice", "cascades", "reordering", "churn", "sessions", "cookbook", "supervision", "bypass", "aba",
     "toolnode", "cost", "materiality", "channels",
-)  # fmt: skip
+)  # fmt: skip # a table of values
 
 __all__ = ["EXPERIMENTS"]

@@ -112,12 +112,14 @@ class Findings:
     def as_json(self) -> dict[str, Any]:
         """Return it as plain JSON."""
         return {
-            "name": self.name, "title": self.title, "because": self.because,
+            "name": self.name,
+            "title": self.title,
+            "because": self.because,
             "tables": [
                 {"title": table.title, "rows": [{k: _plain(v) for k, v in row.items()} for row in table.rows]}
                 for table in self.tables
             ],
-        }  # fmt: skip
+        }
 
     def save(self, folder: Path) -> Path | None:
         """Draw it into a folder; None when there is nothing to draw."""

@@ -140,7 +140,13 @@ def _updates(cell: str) -> Any:
 PUBLISHED = (stale_read, tool_deprecation, linear_pipeline, fan_out, single_agent)
 """In this order `random.seed(42)` and `random.choice` draw 145, 148, 130, 140 and 137 of 700, as the paper has them."""
 SEVEN = (
-    stale_read, tool_deprecation, phantom_write, effect_reorder, linear_pipeline, fan_out, single_agent,
-)  # fmt: skip
+    stale_read,
+    tool_deprecation,
+    phantom_write,
+    effect_reorder,
+    linear_pipeline,
+    fan_out,
+    single_agent,
+)
 
 __all__ = ["PUBLISHED", "SEVEN"]

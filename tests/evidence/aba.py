@@ -91,15 +91,18 @@ def run(runs: int, told: Told) -> Findings:
         with Bench(strategy) as bench:
             judged = bench.play([schedule(*each) for each in drawn], told)
         admitted = sum(each.has("A1") for each, count in zip(judged, between, strict=True) if count == 2)
-        rows.append({
-            "validation": strategy.name, **tally(judged, ("A1",)),
-            "changed and back": Share(admitted, between.count(2)),
-            "changed": Share(
-                sum(each.has("A1") for each, count in zip(judged, between, strict=True) if count == 1),
-                between.count(1),
-            ),
-            "vetoes": sum(each.told.get("vetoes", 0) for each in judged),
-        })  # fmt: skip
+        rows.append(
+            {
+                "validation": strategy.name,
+                **tally(judged, ("A1",)),
+                "changed and back": Share(admitted, between.count(2)),
+                "changed": Share(
+                    sum(each.has("A1") for each, count in zip(judged, between, strict=True) if count == 1),
+                    between.count(1),
+                ),
+                "vetoes": sum(each.told.get("vetoes", 0) for each in judged),
+            }
+        )
     table = Table(f"{size} schedules drawn at random", rows)
     return Findings(
         "aba",

@@ -70,10 +70,14 @@ def run(runs: int, told: Told) -> Findings:
                 continue
             with Bench(strategy) as bench:
                 judged = bench.play([handed_over(writes=writes, older=older)] * size, told)
-            rows.append({
-                "triager": "writes" if writes else "only reads", "reporter began": "before" if older else "after",
-                "strategy": strategy.name, **tally(judged, ("A1",)),
-            })  # fmt: skip
+            rows.append(
+                {
+                    "triager": "writes" if writes else "only reads",
+                    "reporter began": "before" if older else "after",
+                    "strategy": strategy.name,
+                    **tally(judged, ("A1",)),
+                }
+            )
     table = Table(f"{size} sessions each", rows)
     return Findings(
         "bypass",

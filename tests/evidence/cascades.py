@@ -85,11 +85,15 @@ def run(runs: int, told: Told) -> Findings:
                 tosses = [forced or chance.random() < 0.5 for _ in range(runs)]
                 with Bench(strategy) as bench:
                     judged = bench.play([chain(depth, retracts=retracts) for retracts in tosses], told)
-                rows.append({
-                    "root taken back": "always" if forced else "by a coin", "depth": str(depth),
-                    "strategy": strategy.name, "retracted": sum("retracted" in each.told for each in judged),
-                    **tally(judged, ("A3", "A3x")),
-                })  # fmt: skip
+                rows.append(
+                    {
+                        "root taken back": "always" if forced else "by a coin",
+                        "depth": str(depth),
+                        "strategy": strategy.name,
+                        "retracted": sum("retracted" in each.told for each in judged),
+                        **tally(judged, ("A3", "A3x")),
+                    }
+                )
     table = Table(
         f"{runs} chains each; the paper has 1000/1000 unguarded, 0/1000 guarded, and 1000, 2000 and 4000 cascades", rows
     )

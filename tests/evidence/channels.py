@@ -53,13 +53,20 @@ def appends(size: int, told: Told) -> Table:
         with Bench(strategy) as bench:
             judged = bench.play([appending] * size, told)
         there = sum(map(kept, judged))
-        rows.append({
-            "writers": strategy.name, "lost": Share(wanted - there, wanted),
-            "attempts": sum(each.tries for each in judged),
-        })  # fmt: skip
-    return Table(f"{size} sessions of {WRITERS} writers and {ROUNDS} rounds; the paper's Letta lost 18 of 24", [
-        *rows, _versioned(size),
-    ])  # fmt: skip
+        rows.append(
+            {
+                "writers": strategy.name,
+                "lost": Share(wanted - there, wanted),
+                "attempts": sum(each.tries for each in judged),
+            }
+        )
+    return Table(
+        f"{size} sessions of {WRITERS} writers and {ROUNDS} rounds; the paper's Letta lost 18 of 24",
+        [
+            *rows,
+            _versioned(size),
+        ],
+    )
 
 
 def _versioned(size: int) -> dict[str, Any]:

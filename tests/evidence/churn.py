@@ -88,14 +88,17 @@ def run(runs: int, told: Told) -> Findings:
                             [churned(width, plan, plan if forced else struck, how) for plan, struck in drawn], told
                         )
                     acted = sum(
-                        any(line.get("tool") == f"tool{plan}_{each.name}" and line["version"] == "1"
-                            for line in each.log if line["do"] == "write")
+                        any(
+                            line.get("tool") == f"tool{plan}_{each.name}" and line["version"] == "1"
+                            for line in each.log
+                            if line["do"] == "write"
+                        )
                         for each, (plan, _) in zip(judged, drawn, strict=True)
-                    )  # fmt: skip
+                    )
                     rows.append({
                         "tool": how, "struck": "the planned one" if forced else "any", "width": str(width),
                         "strategy": strategy.name, **tally(judged, ("A2",)), "as planned": Share(acted, runs),
-                    })  # fmt: skip
+                    })  # fmt: skip # a table
     table = Table(f"{runs} plans each; the paper has 1000/1000 unguarded and 0/1000 guarded", rows)
     return Findings(
         "churn",

@@ -104,10 +104,14 @@ def run(runs: int, told: Told) -> Findings:
             ]
             with Bench(strategy) as bench:
                 judged = bench.play(stories, told)
-            rows.append({
-                "shape": shape, "strategy": strategy.name, **tally(judged, ("A1",)),
-                "precondition": Share(sum(map(could_be, judged)), size),
-            })  # fmt: skip
+            rows.append(
+                {
+                    "shape": shape,
+                    "strategy": strategy.name,
+                    **tally(judged, ("A1",)),
+                    "precondition": Share(sum(map(could_be, judged)), size),
+                }
+            )
     table = Table(f"{size} sessions each", rows)
     return Findings(
         "cookbook",

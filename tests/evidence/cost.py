@@ -28,10 +28,12 @@ TASK, ANSWER = 60, 80
 def contended(chance: random.Random, fan_in: int, cells: int) -> Callable[[Session], Coroutine[Any, Any, None]]:
     """Agents each do a few operations: read one of the cells, have a model think, write it."""
     plans = [
-        [(f"c{chance.randrange(cells)}", chance.uniform(0.5, 1.5), chance.randint(ANSWER // 2, ANSWER * 3 // 2))
-         for _ in range(OPERATIONS)]
+        [
+            (f"c{chance.randrange(cells)}", chance.uniform(0.5, 1.5), chance.randint(ANSWER // 2, ANSWER * 3 // 2))
+            for _ in range(OPERATIONS)
+        ]
         for _ in range(fan_in)
-    ]  # fmt: skip
+    ]
 
     async def session(session: Session) -> None:
         async def agent(number: int) -> None:
@@ -103,13 +105,16 @@ def run(runs: int, told: Told) -> Findings:
             ]
         rows += [
             {
-                "agents": str(fan_in), "cells": str(cells), "strategy": name, **tally(judged, ("A1",)),
+                "agents": str(fan_in),
+                "cells": str(cells),
+                "strategy": name,
+                **tally(judged, ("A1",)),
                 "aborted attempts an operation": (sum(j.tries for j in judged) / size - operations) / operations,
                 "generations an attempt": sum(len(_generations(j)) for j in judged) / sum(j.tries for j in judged),
                 "words over unguarded": sum(map(words_of, judged)) / sum(map(words_of, free)) - 1,
             }
             for name, judged in played.items()
-        ]  # fmt: skip
+        ]
     return Findings(
         "cost",
         "Words made again against aborted attempts, under the guard against A1",
@@ -129,7 +134,7 @@ def _fitted(points: Mapping[str, list[Point]]) -> Table:
             "± intercept": wide * float(line.intercept_stderr), "slope": float(line.slope),
             "± slope": wide * float(line.stderr), "r²": float(line.rvalue) ** 2,
             "abort rates": f"{min(rates):.2f} to {max(rates):.2f}",
-        })  # fmt: skip
+        })  # fmt: skip # a table
     return Table("fitted lines; the paper has +0.1 % [-2, 2] and 108 % [104, 112]", rows)
 
 

@@ -21,9 +21,11 @@ THRESHOLDS = (0.0, 0.25, 0.65, 0.95, 1.1)
 WORDS = ("slow", "flaky", "late", "down", "lost", "leak")
 TICKETS = ("login", "billing", "export", "search")
 PAPER = {
-    ("triager", "p_op"): "75.0 % [68.4, 80.8]", ("reviewer", "p_op"): "100 % [91.8, 100]",
-    ("engineer", "p_op"): "54.5 % [36.4, 71.9]", ("editor", "p_op"): "0 % [0, 3.6]",
-}  # fmt: skip
+    ("triager", "p_op"): "75.0 % [68.4, 80.8]",
+    ("reviewer", "p_op"): "100 % [91.8, 100]",
+    ("engineer", "p_op"): "54.5 % [36.4, 71.9]",
+    ("editor", "p_op"): "0 % [0, 3.6]",
+}
 
 
 def priority(_: str, value: str | None) -> str:
@@ -47,8 +49,11 @@ def article(task: str, _: str | None) -> str:
 
 
 ROLES: Mapping[str, Callable[[str, str | None], str]] = {
-    "triager": priority, "reviewer": review, "engineer": resolution, "editor": article,
-}  # fmt: skip
+    "triager": priority,
+    "reviewer": review,
+    "engineer": resolution,
+    "editor": article,
+}
 
 
 class Policy:
@@ -157,10 +162,11 @@ def _under(known: Mapping[str, Share], threshold: float, size: int, told: Told) 
     with Bench(UNGUARDED) as bench:
         judged = bench.play([stale_by(role, chance, policy) for role in roles], told)
     return {
-        "min_materiality": f"{threshold}", **tally(judged, ("A1",)),
+        "min_materiality": f"{threshold}",
+        **tally(judged, ("A1",)),
         "decisions that would be others": Share(sum(map(changes, judged)), len(judged)),
         "acts for": ", ".join(role for role in ROLES if policy.acts_for(role)) or "nobody",
-    }  # fmt: skip
+    }
 
 
 __all__ = ["run"]

@@ -36,11 +36,15 @@ def run(runs: int, told: Told) -> Findings:
                 latencies = [_latencies(chance, width, forced=forced) for _ in range(runs)]
                 with Bench(strategy) as bench:
                     judged = bench.play([_turn(each) for each in latencies], told)
-                rows.append({
-                    "latencies": "out of order" if forced else "any", "width": str(width), "strategy": strategy.name,
-                    **tally(judged, ("A6",)),
-                    "expected unguarded": "1" if forced else f"{1 - 1 / math.factorial(width):.3f}",
-                })  # fmt: skip
+                rows.append(
+                    {
+                        "latencies": "out of order" if forced else "any",
+                        "width": str(width),
+                        "strategy": strategy.name,
+                        **tally(judged, ("A6",)),
+                        "expected unguarded": "1" if forced else f"{1 - 1 / math.factorial(width):.3f}",
+                    }
+                )
     table = Table(f"{runs} turns each; the paper has 1000/1000 unguarded and 0/1000 guarded at every width", rows)
     return Findings(
         "reordering",

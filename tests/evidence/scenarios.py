@@ -17,7 +17,7 @@ PAPER = {
     ("vanilla", "A1"): "145/700", ("vanilla", "A2"): "148/700", ("vanilla", "aborts"): "0",
     ("pessimistic, drop", "A1"): "0", ("pessimistic, drop", "A2"): "0", ("pessimistic, drop", "drops"): "285",
     ("snapshot", "A1"): "0", ("snapshot", "A2"): "148/700", ("snapshot", "aborts"): "145",
-}  # fmt: skip
+}  # fmt: skip # a table
 
 
 BECAUSE = """

@@ -20,7 +20,7 @@ PAPER = {
     ("edit-review", "snapshot"): "0 %", ("plan-execute", "vanilla"): "0 % (and 1)",
     ("plan-execute", "pessimistic, drop"): "0 %", ("plan-execute", "snapshot"): "0 %",
     ("triage", "vanilla"): "33 % (and 35)", ("triage", "pessimistic, drop"): "0 %", ("triage", "snapshot"): "3 %",
-}  # fmt: skip
+}  # fmt: skip # a table
 
 
 def writes(cell: str, *, of: tuple[str, ...], commit: float) -> Callable[[Operation], Coroutine[Any, Any, None]]:
@@ -74,7 +74,7 @@ def triage(chance: random.Random, *, handed_over: bool) -> Story:
                 "engineer", writes("resolution", of=("ticket", "priority"), commit=6),
                 reads=["ticket", "priority"], writes=["resolution"], begin=looks,
             ),
-        ]  # fmt: skip
+        ]  # fmt: skip # a list of names and values
         if handed_over:
             again = writes("ticket", of=("ticket",), commit=2)
             acts.append(session.operate("reporter", again, step=2, reads=["ticket"], writes=["ticket"], begin=0.5))
@@ -109,10 +109,14 @@ def run(runs: int, told: Told) -> Findings:
             few = max(1, round(HANDED_OVER * size))
             stories = [fixed.get(workload) or triage(chance, handed_over=n < few) for n in range(size)]
             with Bench(strategy) as bench:
-                rows.append({
-                    "workload": workload, "runtime": strategy.name, **tally(bench.play(stories, told), ("A1",)),
-                    "paper's A1": PAPER.get((workload, strategy.name), ""),
-                })  # fmt: skip
+                rows.append(
+                    {
+                        "workload": workload,
+                        "runtime": strategy.name,
+                        **tally(bench.play(stories, told), ("A1",)),
+                        "paper's A1": PAPER.get((workload, strategy.name), ""),
+                    }
+                )
     table = Table(f"{size} sessions each", rows)
     return Findings(
         "sessions",

@@ -128,12 +128,16 @@ def _while_open(size: int, told: Told) -> Table:
         for strategy in STRATEGIES:
             with Bench(strategy) as bench:
                 judged = bench.play([supervised(retracts=verdict) for verdict in verdicts], told)
-            rows.append({
-                "taken back": str(sum(verdicts)), "strategy": strategy.name,
-                **tally(judged, ("A3", "A3x")), "first attempt": Share(sum(map(_at_first, judged)), size),
-                "mailed in vain": Share(sum(map(_mailed_in_vain, judged)), size),
-                "executors ended at": sum(each.told["ended"] for each in judged) / size,
-            })  # fmt: skip
+            rows.append(
+                {
+                    "taken back": str(sum(verdicts)),
+                    "strategy": strategy.name,
+                    **tally(judged, ("A3", "A3x")),
+                    "first attempt": Share(sum(map(_at_first, judged)), size),
+                    "mailed in vain": Share(sum(map(_mailed_in_vain, judged)), size),
+                    "executors ended at": sum(each.told["ended"] for each in judged) / size,
+                }
+            )
     return Table(f"{size} sessions each, the plan taken back while it is open; moments are virtual", rows)
 
 
@@ -146,12 +150,15 @@ def _when_over(size: int, told: Told) -> Table:
 
         with Bench(ALL) as bench:
             judged = bench.play([story] * size, told)
-        rows.append({
-            "gone back over": "the plan and its execution" if both else "the plan", "A3": tally(judged, ("A3",))["A3"],
-            "A3 in the log": Share(sum("A3" in each.logged and not _gone(each) for each in judged), size),
-            "undone": sum(each.told["undone"] for each in judged),
-            "told to stay": sum(each.told["stays"] for each in judged),
-        })  # fmt: skip
+        rows.append(
+            {
+                "gone back over": "the plan and its execution" if both else "the plan",
+                "A3": tally(judged, ("A3",))["A3"],
+                "A3 in the log": Share(sum("A3" in each.logged and not _gone(each) for each in judged), size),
+                "undone": sum(each.told["undone"] for each in judged),
+                "told to stay": sum(each.told["stays"] for each in judged),
+            }
+        )
     return Table(f"{size} sessions each, the plan taken back when all has committed, with `Settlement.rewind`", rows)
 
 

@@ -9,8 +9,10 @@ RUNS = 100
 
 def test_of_appends_that_read_the_same_one_stays_unless_versions_are_compared(found):
     assert {row["writers"]: row["lost"] for row in found.tables[0].rows} == {
-        "vanilla": Share(36, 48), "serializable": Share(0, 48), "versioned channel": Share(0, 48),
-    }  # fmt: skip
+        "vanilla": Share(36, 48),
+        "serializable": Share(0, 48),
+        "versioned channel": Share(0, 48),
+    }
     attempts = [row["attempts"] for row in found.tables[0].rows]
     assert attempts[0] == 48
     assert min(attempts[1:]) > 48

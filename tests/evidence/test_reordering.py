@@ -16,8 +16,11 @@ def test_latencies_out_of_order_reorder_every_turn_that_nobody_guards(found):
 
 
 def test_as_latencies_come_the_unguarded_share_is_that_of_their_orders(found):
-    drawn = {row["width"]: row["A6"] for row in found.tables[0].rows if row["latencies"] == "any"
-             and row["strategy"] == "vanilla"}  # fmt: skip
+    drawn = {
+        row["width"]: row["A6"]
+        for row in found.tables[0].rows
+        if row["latencies"] == "any" and row["strategy"] == "vanilla"
+    }
     assert 0 < drawn["2"].count < RUNS
     assert drawn["16"] == Share(RUNS, RUNS)
 

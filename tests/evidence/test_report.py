@@ -59,8 +59,11 @@ def test_the_command_writes_figures_and_pictures(tmp_path):
     (found,) = json.loads(figures.read_text())
     assert found["name"] == "aba"
     assert found["tables"][0]["rows"][2]["A1"] == {
-        "count": 0, "of": 30, "value": 0.0, "interval": pytest.approx([0.0, 0.1157], abs=1e-4),
-    }  # fmt: skip
+        "count": 0,
+        "of": 30,
+        "value": 0.0,
+        "interval": pytest.approx([0.0, 0.1157], abs=1e-4),
+    }
     assert [path.name for path in pictures.iterdir()] == ["aba.png"]
 
 

@@ -18,7 +18,7 @@ PREVENTS = {
     "vanilla": "", "pessimistic, drop": "A1 A2 A3", "pessimistic, wait": "A1 A2 A3", "snapshot": "A1",
     "serializable": "A1", "causal, settled reads": "A1 A3", "causal, early reads": "A1 A3", "saga": "A1 A3 A6",
     "sequencer": "A6", "registry, checked": "A2", "registry, pinned": "A2", "all guards": "A1 A2 A3 A6",
-}  # fmt: skip
+}  # fmt: skip # a table
 
 
 def drawn(scenarios, traces=TRACES):
@@ -37,9 +37,11 @@ def test_the_published_draw_is_drawn_from_the_five_scenarios_without_a3_and_a6()
 def test_a_strategy_keeps_out_what_it_is_for_and_nothing_else(found, strategy):
     counts = drawn(SEVEN)
     there = {
-        "A1": counts["stale_read"], "A2": counts["tool_deprecation"], "A3": counts["phantom_write"],
+        "A1": counts["stale_read"],
+        "A2": counts["tool_deprecation"],
+        "A3": counts["phantom_write"],
         "A6": counts["effect_reorder"],
-    }  # fmt: skip
+    }
     row = found.tables[1].row(strategy)
     assert all(there.values())
     assert {anomaly: row[anomaly] for anomaly in ANOMALIES} == {
@@ -68,13 +70,15 @@ def test_what_is_prevented_is_paid_for_with_aborts_or_drops(found):
         ("vanilla", 0, 0),
         ("pessimistic, drop", 0, stale + counts["fan_out"]),
         ("pessimistic, wait", 0, 0),
-        *((name, stale, 0) for name in ("snapshot", "serializable", "causal, settled reads", "causal, early reads",
-                                        "saga")),
+        *(
+            (name, stale, 0)
+            for name in ("snapshot", "serializable", "causal, settled reads", "causal, early reads", "saga")
+        ),
         ("sequencer", 0, 0),
         ("registry, checked", churned, 0),
         ("registry, pinned", churned, 0),
         ("all guards", stale + churned, 0),
-    ]  # fmt: skip
+    ]
 
 
 def test_what_is_taken_back_is_taken_back_in_reverse_order():

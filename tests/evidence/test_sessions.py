@@ -23,8 +23,11 @@ def test_in_triage_snapshot_isolation_leaves_those_who_write_nothing(found):
     stale = shares(found, "triage")
     assert stale["vanilla"].count > 1
     assert {name: share.count for name, share in stale.items() if name != "vanilla"} == {
-        "pessimistic, drop": 0, "snapshot": 1, "serializable": 0, "all guards": 0,
-    }  # fmt: skip
+        "pessimistic, drop": 0,
+        "snapshot": 1,
+        "serializable": 0,
+        "all guards": 0,
+    }
 
 
 def test_every_effect_is_there_once_or_its_operation_is_counted_as_dropped(found):

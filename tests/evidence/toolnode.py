@@ -81,22 +81,29 @@ def run(runs: int, told: Told) -> Findings:
             found, transcripts = node(cells, turns, told)
             acted = _order(cells)
             reordered = {turn: acted[turn] != sorted(acted[turn]) for turn, _ in several}
-            rows.append({
-                "latencies": "equal" if uniform else "drawn", "node": name,
-                "A6": Share(sum(found[turn]["A6"].count > 0 for turn, _ in several), len(several)),
-                "reordered in the log": Share(sum(reordered.values()), len(several)),
-                "by latency": Share(sum(acted[turn] == _by_latency(late) for turn, late in several), len(several)),
-                "transcript in order": Share(sum(transcripts[turn] for turn, _ in several), len(several)),
-                "complete": f"{sum(sorted(acted[turn]) == [*range(len(late))] for turn, late in turns)}/{count}",
-            })  # fmt: skip
+            rows.append(
+                {
+                    "latencies": "equal" if uniform else "drawn",
+                    "node": name,
+                    "A6": Share(sum(found[turn]["A6"].count > 0 for turn, _ in several), len(several)),
+                    "reordered in the log": Share(sum(reordered.values()), len(several)),
+                    "by latency": Share(sum(acted[turn] == _by_latency(late) for turn, late in several), len(several)),
+                    "transcript in order": Share(sum(transcripts[turn] for turn, _ in several), len(several)),
+                    "complete": f"{sum(sorted(acted[turn]) == [*range(len(late))] for turn, late in turns)}/{count}",
+                }
+            )
             if uniform:
                 continue
             for width in sorted({len(late) for _, late in several}):
                 those = [turn for turn, late in several if len(late) == width]
-                widths.append({
-                    "node": name, "width": str(width), "A6": Share(sum(reordered[turn] for turn in those), len(those)),
-                    "expected unguarded": 1 - 1 / math.factorial(width),
-                })  # fmt: skip
+                widths.append(
+                    {
+                        "node": name,
+                        "width": str(width),
+                        "A6": Share(sum(reordered[turn] for turn in those), len(those)),
+                        "expected unguarded": 1 - 1 / math.factorial(width),
+                    }
+                )
     tables = [
         Table(f"the turns of several calls among {count}; the paper has 24 of 33, and 0 of 33", rows),
         Table("by width, latencies drawn", widths),
@@ -138,10 +145,14 @@ async def _invoke(graph: Any, turns: Sequence[tuple[str, list[float]]], told: To
     found = {}
     for turn, latencies in turns:
         calls = [
-            {"name": tool, "id": f"{turn}-{place}", "type": "tool_call",
-             "args": {"turn": turn, "place": place, "latency": latency}}
+            {
+                "name": tool,
+                "id": f"{turn}-{place}",
+                "type": "tool_call",
+                "args": {"turn": turn, "place": place, "latency": latency},
+            }
             for place, (tool, latency) in enumerate(zip(PIPELINE, latencies, strict=False))
-        ]  # fmt: skip
+        ]
         state = await graph.ainvoke(
             {"messages": [AIMessage("I set it up.", id=turn, tool_calls=calls)]},
             {"configurable": {"thread_id": turn}},

@@ -83,7 +83,7 @@ def run(suite: Suite, source: Path, given: str, tests: Sequence[str] = ()) -> Re
             text=True,
             check=False,
             timeout=DEADLINE,
-        )  # fmt: skip
+        )  # fmt: skip # a table of values
         if not report.exists():
             raise RuntimeError(f"pytest ended with {done.returncode} before it ran a test:\n{done.stdout}")
         return Report(**json.loads(report.read_text(encoding="utf-8")), output=done.stdout)

@@ -22,11 +22,11 @@ _PAIRS = {
     ),
     "Binary": ("Add_Sub", "Sub_Add", "Mul_Div", "Div_Mul", "BitOr_BitAnd", "BitAnd_BitOr", "Mod_Mul", "FloorDiv_Mul"),
     "Unary": ("Delete_Not", "Delete_USub"),
-}  # fmt: skip
+}  # fmt: skip # a table
 _WHOLE = (
     "AddNot", "ReplaceTrueWithFalse", "ReplaceFalseWithTrue", "ReplaceBreakWithContinue", "ReplaceContinueWithBreak",
     "ExceptionReplacer", "NumberReplacer", "RemoveDecorator", "ZeroIterationForLoop",
-)  # fmt: skip
+)  # fmt: skip # a table of values
 _CONDITIONS = frozenset({"where", "and_", "or_", "order_by", "filter", "filter_by"})
 _SQL = re.compile(r"\b(?:SELECT|UPDATE|DELETE|INSERT|WHERE|AND|EXISTS)\b")
 _CONJUNCT = re.compile(

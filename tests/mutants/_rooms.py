@@ -12,7 +12,7 @@ ROOTS = ("core", "adapters", "integrations")
 PYTEST = (
     sys.executable, "-m", "pytest", "-q", "-x", "--no-header", "--tb=line", "-n", "0", "--hypothesis-seed", "0",
     "-p", "no:cacheprovider", "-p", "no:nbmake", "-p", "tests.mutants._reaching",
-)  # fmt: skip
+)  # fmt: skip # a table of values
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ ROOMS = (
     _adapter("shell", "shell.py", "_marks.py", "_pattern.py", "_running.py"),
     *map(_shim, ("langgraph", "crewai", "autogen", "pydantic_ai")),
     Room("demo", ("integrations/settlemark_demo/*.py",), ("tests/integrations/demo",), 80, extent="more"),
-)  # fmt: skip
+)  # fmt: skip # a table of values
 
 
 def is_deep(test: str) -> bool:

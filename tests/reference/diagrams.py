@@ -39,10 +39,14 @@ def transaction() -> str:
             "abort": Box("aborted: undone,\nnewest first", 3, 1, "bad"),
         },
         [
-            ("call", "now", ""), ("call", "held", ""), ("now", "seal", ""), ("held", "seal", ""),
-            ("seal", "commit", "all good"), ("seal", "abort", "failed, lost,\nstale, vetoed"),
+            ("call", "now", ""),
+            ("call", "held", ""),
+            ("now", "seal", ""),
+            ("held", "seal", ""),
+            ("seal", "commit", "all good"),
+            ("seal", "abort", "failed, lost,\nstale, vetoed"),
         ],
-    )  # fmt: skip
+    )
 
 
 def scope() -> str:
@@ -74,10 +78,14 @@ def classes() -> str:
             "dropped": Box("failed: dropped,\nnever left", 2, 1.5, "bad"),
         },
         [
-            ("now", "read", ""), ("end", "staged", "first"), ("end", "irreversible", "last"),
-            ("read", "undone", ""), ("staged", "dropped", ""), ("irreversible", "dropped", ""),
+            ("now", "read", ""),
+            ("end", "staged", "first"),
+            ("end", "irreversible", "last"),
+            ("read", "undone", ""),
+            ("staged", "dropped", ""),
+            ("irreversible", "dropped", ""),
         ],
-    )  # fmt: skip
+    )
 
 
 def order() -> str:
@@ -91,10 +99,13 @@ def order() -> str:
             "scope": Box("board:/hall", 1, 1),
         },
         [
-            ("9", "8", "waits for"), ("8", "7", ""), ("scope", "7", "touched by"),
-            ("scope", "8", "touched by"), ("scope", "9", "touched by"),
+            ("9", "8", "waits for"),
+            ("8", "7", ""),
+            ("scope", "7", "touched by"),
+            ("scope", "8", "touched by"),
+            ("scope", "9", "touched by"),
         ],
-    )  # fmt: skip
+    )
 
 
 def gates() -> str:
@@ -123,9 +134,14 @@ def recovery() -> str:
             "open": Box("open: undone after\nkeep_open=", 2, 2, "bad"),
             "doubt": Box("outcome unknown:\nprobed, or named", 2, 3, "held"),
         },
-        [("dead", "next", ""), ("next", "decided", ""), ("next", "sealed", ""), ("next", "open", ""),
-         ("next", "doubt", "")],
-    )  # fmt: skip
+        [
+            ("dead", "next", ""),
+            ("next", "decided", ""),
+            ("next", "sealed", ""),
+            ("next", "open", ""),
+            ("next", "doubt", ""),
+        ],
+    )
 
 
 DRAWN = (states, transaction, scope, classes, order, gates, recovery)

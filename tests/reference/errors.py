@@ -46,8 +46,16 @@ def _section(cls: type[SettlemarkError]) -> list[str]:
     kept = f"in `{where}`" if where else "caught by its parent's name"
     under = f"; a `{parent}`" if issubclass(cls.__mro__[1], SettlemarkError) else ""
     cause = inspect.getdoc(cls) or ""
-    return [f"## {cls.__name__}", "", f"*{kept}{under}*", "", fenced(cause).strip(), "",
-            f"**What to do.** {cls.remedy}", ""]  # fmt: skip
+    return [
+        f"## {cls.__name__}",
+        "",
+        f"*{kept}{under}*",
+        "",
+        fenced(cause).strip(),
+        "",
+        f"**What to do.** {cls.remedy}",
+        "",
+    ]
 
 
 def pages() -> dict[str, str]:

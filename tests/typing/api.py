@@ -270,7 +270,7 @@ def looking(settlement: Settlement) -> dict[str, object]:
     return {
         "doubts": doubts, "records": records, "waiting": waiting, "parked": parked, "frontier": frontier,
         "account": account, "asked": [question.key for question in asked], "url": settlement.url,
-    }  # fmt: skip
+    }  # fmt: skip # a table
 
 
 def answers(settlement: Settlement, doubt: Doubt) -> list[object]:
@@ -381,7 +381,7 @@ async def awaited(settlement: Settlement, doubt: Doubt) -> list[object]:
     return [
         charged, became, resolved, approved, rejected, left, going, waived, undone, lifted, primed.known, again, ended,
         claimed, said, stands,
-    ]  # fmt: skip
+    ]  # fmt: skip # a list of names and values
 
 
 async def holds(settlement: Settlement) -> int:

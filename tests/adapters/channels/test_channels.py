@@ -36,9 +36,15 @@ def mailed(server):
 @pytest.fixture
 def mail(server):
     return MailChannel(
-        server.host, server.port, sender="desk@b.example", people=PEOPLE, roles={"board": ["bo"]}, anyone=["ada"],
-        link="https://desk.example/answer/{token}", local_hostname="localhost",
-    )  # fmt: skip
+        server.host,
+        server.port,
+        sender="desk@b.example",
+        people=PEOPLE,
+        roles={"board": ["bo"]},
+        anyone=["ada"],
+        link="https://desk.example/answer/{token}",
+        local_hostname="localhost",
+    )
 
 
 @pytest.fixture
@@ -78,8 +84,10 @@ def test_a_notice_is_sent_signed_under_its_id(paid):
     (request,) = came
     event = verify(request.headers, request.content, SECRET)
     assert (str(request.url), event.id, event.topic) == (
-        "https://chat.example/in?who=me", row.notice.id, "approval.asked",
-    )  # fmt: skip
+        "https://chat.example/in?who=me",
+        row.notice.id,
+        "approval.asked",
+    )
     assert (event.payload["to"], event.payload["data"]["key"]) == (["ada"], question.key)
     assert (row.state, list(row.told)) == ("told", ["webhook"])
     with pytest.raises(WebhookRejected):

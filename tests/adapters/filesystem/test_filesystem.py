@@ -131,7 +131,7 @@ def test_its_tools_say_what_they_do_to_a_model_and_to_the_settlement(desk):
     tools = {tool.__name__: tool for tool in desk.files.tools()}
     assert list(tools) == [
         "read_file", "list_files", "write_file", "append_file", "move_file", "delete_file", "make_directory",
-    ]  # fmt: skip
+    ]  # fmt: skip # a list of names and values
     assert all(tool.__doc__.strip() and "Args:" in tool.__doc__ for tool in tools.values())
     assert {declared.kind.value for declared in desk.files.declarations()} == {"read", "reversible"}
 
@@ -418,9 +418,7 @@ def test_two_that_race_for_one_new_folder_both_write(desk, monkeypatch):
 
 def ordered(tool, about, **arguments):
     """An order under one key, as the engine gives it to whoever asks again for what it was not told."""
-    return Order(
-        tool, about, "t#1/0", mark_of("t#1/0"), digest_of(arguments), alone=False, keeps=True, scopes=None
-    )  # fmt: skip
+    return Order(tool, about, "t#1/0", mark_of("t#1/0"), digest_of(arguments), alone=False, keeps=True, scopes=None)
 
 
 def test_asked_again_under_its_key_it_answers_as_before_and_does_nothing_again(desk):

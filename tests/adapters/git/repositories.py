@@ -15,16 +15,20 @@ FIXED = {
     "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "LC_ALL": "C",
     "GIT_AUTHOR_NAME": "Ada", "GIT_AUTHOR_EMAIL": "ada@example.org", "GIT_AUTHOR_DATE": "1700000000 +0000",
     "GIT_COMMITTER_NAME": "Ada", "GIT_COMMITTER_EMAIL": "ada@example.org", "GIT_COMMITTER_DATE": "1700000000 +0000",
-}  # fmt: skip
+}  # fmt: skip # a table
 BEGINNING = {"a.txt": "one\ntwo\nthree\n", "src/b.py": "b = 1\n"}
 
 
 def git(folder, *arguments, told=None):
     """What a git command says, run by hand."""
     return subprocess.run(
-        ["git", "-C", str(folder), *arguments], input=told, env={**os.environ, **FIXED},
-        check=True, capture_output=True, text=True,
-    ).stdout.strip()  # fmt: skip
+        ["git", "-C", str(folder), *arguments],
+        input=told,
+        env={**os.environ, **FIXED},
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.strip()
 
 
 def commit_files(folder, files, text="by hand"):

@@ -62,7 +62,7 @@ class TestATransaction:
         assert [body.strip().split("\n\n")[-1].splitlines() for body in bodies[:2]] == [
             [f"Settlemark-Decision: fix-12#1/{n}", "Settlemark-Transaction: fix-12#1", f"Settlemark-Base: {base}",
              'Settlemark-Cost: {"tokens": 100, "usd": 0.5}'] for n in (1, 0)
-        ]  # fmt: skip
+        ]  # fmt: skip # a list of names and values
         assert [(c["subject"], c["decisions"], c["cost"]) for c in repo.log(limit=3)] == [
             ("Delete src/b.py", ["fix-12#1/1"], {"usd": 0.5, "tokens": 100}),
             ("Because of #12", ["fix-12#1/0"], {"usd": 0.5, "tokens": 100}),
@@ -88,9 +88,13 @@ class TestATransaction:
         assert (all_but_hidden(place), settlement.residue()) == (before, [])
         (kept,) = repo.failed()
         assert kept | {"commit": "", "at": 0} == {
-            "transaction": "fix/12 b#1", "ref": "refs/settlemark/failed/main/fix%2F12%20b#1", "commit": "", "at": 0,
-            "decisions": 2, "cost": {"usd": 1.0, "tokens": 200},
-        }  # fmt: skip
+            "transaction": "fix/12 b#1",
+            "ref": "refs/settlemark/failed/main/fix%2F12%20b#1",
+            "commit": "",
+            "at": 0,
+            "decisions": 2,
+            "cost": {"usd": 1.0, "tokens": 200},
+        }
         assert files_at(place, kept["commit"]) == {"src/b.py": "b = 1", "src/new.py": "x = 1"}
         assert refs(place) == [kept["ref"]]
 
@@ -102,8 +106,9 @@ class TestATransaction:
             tx.call(repo.write, path="a.txt", content="right\n")
         assert [c["subject"] for c in repo.log()] == ["Write a.txt", "the first"]
         assert (files_at(place)["a.txt"], refs(place)) == (
-            "right", ["refs/settlemark/failed/main/t#1", "refs/settlemark/landed/main/t#2"],
-        )  # fmt: skip
+            "right",
+            ["refs/settlemark/failed/main/t#1", "refs/settlemark/landed/main/t#2"],
+        )
 
     def test_a_call_that_fails_and_is_caught_leaves_nothing_in_what_lands(self, place, settlement, repo):
         with settlement.transaction("t") as tx:
@@ -306,13 +311,14 @@ class TestBadInput:
             (".git/config", "is git's own"), ("x/.GIT/y", "is git's own"), (".git.", "is git's own"),
             (".g\u200cit/config", "is git's own"), ("git~1/config", "is git's own"), (".git::$DATA", "is git's own"),
         ],
-    )  # fmt: skip
+    )  # fmt: skip # a table of values
     @pytest.mark.parametrize("tool", ["read_repo_file", "write_repo_file", "delete_repo_file", "commit_to_repo"])
     def test_what_is_no_path_is_refused(self, place, settlement, repo, tool, path, said):
         before = everything(place)
         arguments = {
-            "write_repo_file": {"path": path, "content": "x"}, "commit_to_repo": {"files": {path: "x"}, "text": "t"},
-        }.get(tool, {"path": path})  # fmt: skip
+            "write_repo_file": {"path": path, "content": "x"},
+            "commit_to_repo": {"files": {path: "x"}, "text": "t"},
+        }.get(tool, {"path": path})
         with pytest.raises(ScopeError, match=said), settlement.transaction("t") as tx:
             tx.call(repo.tool(tool), **arguments)
         with pytest.raises(GitFault, match=said):
@@ -388,10 +394,12 @@ class TestThreeWays:
         assert [tool.__name__ for tool in repo.tools()] == [
             "read_repo_file", "list_repo_files", "repo_log", "repo_diff",
             "write_repo_file", "delete_repo_file", "commit_to_repo", "commit_worktree",
-        ]  # fmt: skip
+        ]  # fmt: skip # a list of names and values
         assert [tool.__name__ for tool in Git(place, remote="x", deploy={"t": ["true"]}).tools()][8:] == [
-            "push_branch", "publish_version", "deploy",
-        ]  # fmt: skip
+            "push_branch",
+            "publish_version",
+            "deploy",
+        ]
         write = repo.tool("write_repo_file")
         assert list(inspect.signature(write).parameters) == ["path", "content", "encoding", "text"]
         assert all("Args:" in tool.__doc__ for tool in repo.tools())

@@ -20,7 +20,7 @@ HOOKS = (
     "applypatch-msg", "commit-msg", "fsmonitor-watchman", "post-applypatch", "post-checkout", "post-commit",
     "post-index-change", "post-merge", "post-rewrite", "post-update", "pre-applypatch", "pre-auto-gc", "pre-commit",
     "pre-merge-commit", "pre-push", "pre-rebase", "prepare-commit-msg", "reference-transaction", "update",
-)  # fmt: skip
+)  # fmt: skip # a table of values
 # Every setting of git-config(1) that is run as a program, those that a repository names itself included.
 PROGRAMS = (
     "core.alternateRefsCommand", "core.askPass", "core.editor", "core.fsmonitor", "core.gitProxy", "core.pager",
@@ -29,15 +29,15 @@ PROGRAMS = (
     "gc.recentObjectsHook", "gpg.program", "gpg.ssh.defaultKeyCommand", "gpg.ssh.program", "interactive.diffFilter",
     "merge.evil.driver", "pager.diff", "pager.log", "remote.origin.receivepack", "remote.origin.uploadpack",
     "sequence.editor", "trailer.evil.cmd", "trailer.evil.command", "uploadpack.packObjectsHook",
-)  # fmt: skip
+)  # fmt: skip # a table of values
 COMMANDS_IN_VARIABLES = (
     "GIT_ASKPASS", "GIT_EDITOR", "GIT_EXTERNAL_DIFF", "GIT_PAGER", "GIT_PROXY_COMMAND", "GIT_SEQUENCE_EDITOR",
     "GIT_SSH", "GIT_SSH_COMMAND", "SSH_ASKPASS",
-)  # fmt: skip
+)  # fmt: skip # a table of values
 PLACES_IN_VARIABLES = (
     "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_COMMON_DIR", "GIT_CONFIG", "GIT_CONFIG_SYSTEM", "GIT_DIR", "GIT_EXEC_PATH",
     "GIT_INDEX_FILE", "GIT_NAMESPACE", "GIT_OBJECT_DIRECTORY", "GIT_TEMPLATE_DIR", "GIT_TRACE", "GIT_WORK_TREE",
-)  # fmt: skip
+)  # fmt: skip # a table of values
 QUIET = ("core.hooksPath=/dev/null", "core.alternateRefsCommand=:", "core.fsmonitor=false")
 SWITCHES = {"commit.gpgSign": "true", "tag.gpgSign": "true", "merge.renormalize": "true", "log.showSignature": "true"}
 
@@ -128,8 +128,7 @@ def others_commit(place, tmp_path, files):
     commit_files(clone, files)
     new = git(clone, "rev-parse", "HEAD")
     quiet = [part for name in QUIET for part in ("-c", name)]
-    git(place, *quiet, "fetch", "-q",
-        "--upload-pack=git-upload-pack", str(clone), "HEAD")  # fmt: skip
+    git(place, *quiet, "fetch", "-q", "--upload-pack=git-upload-pack", str(clone), "HEAD")
     git(place, *quiet, "update-ref", "refs/heads/main", new)
 
 
@@ -184,8 +183,14 @@ class TestNothingRuns:
         arm(place, tmp_path)
         git(place, "config", "extensions.worktreeConfig", "true")
         git(place, "config", "--worktree", "core.bare", git(place, "config", "core.bare"))  # as git-worktree(1) asks
-        git(place, "config", "--file", str(Path(git(place, "rev-parse", "--absolute-git-dir"), "config")),
-            "--unset", "core.bare")  # fmt: skip
+        git(
+            place,
+            "config",
+            "--file",
+            str(Path(git(place, "rev-parse", "--absolute-git-dir"), "config")),
+            "--unset",
+            "core.bare",
+        )
         repo = Git(place, settlement)
         with repo.worktree("try") as folder:
             git(folder, "config", "--worktree", "filter.own.clean", f"touch '{tmp_path}/ran/own'; cat")
@@ -331,12 +336,33 @@ class TestNothingRuns:
 
     def test_and_this_git_knows_no_other_setting_that_looks_like_a_program(self):
         told = subprocess.run(["git", "help", "--config-for-completion"], capture_output=True, text=True, check=True)
-        ends = ("command", "cmd", "driver", "helper", "program", "textconv", "hook", "editor", "pager", "askpass",
-                "gitproxy", "external", "fsmonitor", "difffilter")  # fmt: skip
+        ends = (
+            "command",
+            "cmd",
+            "driver",
+            "helper",
+            "program",
+            "textconv",
+            "hook",
+            "editor",
+            "pager",
+            "askpass",
+            "gitproxy",
+            "external",
+            "fsmonitor",
+            "difffilter",
+        )
         found = {name for name in told.stdout.split() if name.lower().endswith(ends)}
         # Of commands that are never run here; and what is no program at all.
-        other = {"advice.ignoredHook", "advice.waitingForEditor", "gitcvs.dbDriver", "sendemail.ccCmd",
-                 "sendemail.tocmd", "sendemail.headerCmd", "color.pager"}  # fmt: skip
+        other = {
+            "advice.ignoredHook",
+            "advice.waitingForEditor",
+            "gitcvs.dbDriver",
+            "sendemail.ccCmd",
+            "sendemail.tocmd",
+            "sendemail.headerCmd",
+            "color.pager",
+        }
         assert found - other <= set(PROGRAMS)
 
 

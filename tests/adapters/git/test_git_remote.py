@@ -40,13 +40,17 @@ def made(place, settlement, **options):
     out = place.parent / "out"
     out.mkdir(exist_ok=True)
     return Git(
-        place, settlement, remote=str(place.parent / "remote.git"), environment={"OUT": str(out)},
+        place,
+        settlement,
+        remote=str(place.parent / "remote.git"),
+        environment={"OUT": str(out)},
         deploy={
-            "live": [sys.executable, "-I", "-c", DEPLOY], "bad": [sys.executable, "-c", "raise SystemExit('no x')"],
+            "live": [sys.executable, "-I", "-c", DEPLOY],
+            "bad": [sys.executable, "-c", "raise SystemExit('no x')"],
             "none": ["/no/such/command"],
         },
         **options,
-    )  # fmt: skip
+    )
 
 
 def hook(remote, name, script):

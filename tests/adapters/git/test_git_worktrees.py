@@ -54,8 +54,9 @@ def test_the_winners_tree_lands_and_the_losers_leave_no_trace(tree, settlement):
     assert (git(tree, "status", "--short"), listed(tree)) == ("", 1)
     assert git(tree, "log", "--all", "--not", "--glob=refs/settlemark/failed", "--format=%s").count("Try 0") == 0
     assert [(kept["transaction"], kept["decisions"], kept["cost"]) for kept in repo.failed()] == [
-        ("fix-12~0#1", 1, {"usd": 1}), ("fix-12~1#1", 1, {"usd": 1}),
-    ]  # fmt: skip
+        ("fix-12~0#1", 1, {"usd": 1}),
+        ("fix-12~1#1", 1, {"usd": 1}),
+    ]
     assert refs(tree, "trees/") == refs(tree, "bases/") == refs(tree, "work/") == []
     assert settlement.residue() == []
 
@@ -127,8 +128,11 @@ def test_who_opens_one_while_another_is_being_made_waits_for_that(tree, settleme
     first.join(PATIENCE)
     second.join(PATIENCE)
     assert [step for step in order if isinstance(step, str)] == [
-        "begins first", "has made first", "begins second", "has made second",
-    ]  # fmt: skip
+        "begins first",
+        "has made first",
+        "begins second",
+        "has made second",
+    ]
     assert [step for step in order if not isinstance(step, str)] == [[".git", "a.txt", "src"]] * 2
     assert (listed(tree), refs(tree, "trees/")) == (1, [])
 

@@ -164,7 +164,7 @@ def test_an_empty_argument_names_no_scope(settlement, api):
     "address",
     ["", "shop.example", "ftp://shop.example", "http://", "http:///x", "http://[::1", "http://h:99999", "http://h:0",
      "http://ä\u0000", "https://h/x?y=1", "https://h/#x", "https://h/../x", "https://user:hunter2@h/"],
-)  # fmt: skip
+)  # fmt: skip # a table of values
 def test_an_address_that_is_none_is_refused_without_being_repeated(address):
     with pytest.raises(ValueError, match="https://api.example/v1|pass headers= instead") as refused:
         Http(address, calls=[NOTE])

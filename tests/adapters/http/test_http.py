@@ -386,9 +386,13 @@ def test_a_probe_that_finds_null_where_it_is_has_found_nothing(settlement):
         return httpx.Response(201, json={"id": "p1"})
 
     pay = Call(
-        "pay", "POST", "/payments", body={"to": str}, key_header="Idempotency-Key",
+        "pay",
+        "POST",
+        "/payments",
+        body={"to": str},
+        key_header="Idempotency-Key",
         probe=Request("GET", "/by-key/{key}", pick="payment"),
-    )  # fmt: skip
+    )
     api = Http("https://pay.example", settlement, calls=[pay], transport=httpx.MockTransport(answer))
     with settlement.transaction("t") as tx:
         queued = tx.call(api.tool("pay"), to="ada")
@@ -397,5 +401,11 @@ def test_a_probe_that_finds_null_where_it_is_has_found_nothing(settlement):
 
 def test_a_probe_by_a_key_that_is_never_sent_is_refused():
     with pytest.raises(DeclarationError, match="asks by {key}, which the call never sends, so it would find nothing"):
-        Call("order", "POST", "/orders", kind="reversible", undo=Request("DELETE", "/orders/{result.id}"),
-             probe=Request("GET", "/by-key/{key}"))  # fmt: skip
+        Call(
+            "order",
+            "POST",
+            "/orders",
+            kind="reversible",
+            undo=Request("DELETE", "/orders/{result.id}"),
+            probe=Request("GET", "/by-key/{key}"),
+        )

@@ -47,8 +47,10 @@ def test_what_another_agent_put_between_a_get_and_a_put_is_stale(api, traffic, c
         client.put("/notes/flight", json={"text": "on 14 June"}).raise_for_status()
 
     assert shown(recorder) == [
-        ("setup", [], ["/notes/plan"]), ("bob", [], ["/notes/plan"]), ("ada", ["/notes/plan"], ["/notes/flight"]),
-    ]  # fmt: skip
+        ("setup", [], ["/notes/plan"]),
+        ("bob", [], ["/notes/plan"]),
+        ("ada", ["/notes/plan"], ["/notes/flight"]),
+    ]
     assert found(recorder) == {"A1": 1}
     assert analyze(recorder.records)["A1"].witnesses[0].cell == "/notes/plan"
     assert recorder.records[-1].name == "trip"
@@ -65,8 +67,11 @@ def test_agents_one_after_the_other_are_not_though_a_put_is_answered_with_anothe
 
     assert found(recorder) == {}
     assert [(r.agent, r.preds) for r in recorder.records] == [
-        ("setup", []), ("ada", ["1"]), ("bob", ["2"]), ("cy", ["3"]),
-    ]  # fmt: skip
+        ("setup", []),
+        ("ada", ["1"]),
+        ("bob", ["2"]),
+        ("cy", ["3"]),
+    ]
 
 
 def test_each_write_commits_when_it_is_answered_and_not_when_its_operation_ends(traffic, client, recorder):

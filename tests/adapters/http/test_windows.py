@@ -98,9 +98,14 @@ def test_an_operators_word_ends_the_doubt(settlement, api, opened, lose):
 
 def test_past_its_window_a_probe_by_key_that_finds_nothing_proves_nothing(settlement, api, opened, lose):
     call = Call(
-        "send_letter", "POST", "/letters", body={"to": str}, key_header=KEY, window=DAY,
+        "send_letter",
+        "POST",
+        "/letters",
+        body={"to": str},
+        key_header=KEY,
+        window=DAY,
         probe=Request("GET", "/orders/by-key/{key}"),
-    )  # fmt: skip
+    )
     adapter = opened(settlement, call)
     lose(adapter, DAY)
     with pytest.raises(InDoubt), settlement.transaction("t") as tx:

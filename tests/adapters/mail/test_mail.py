@@ -100,20 +100,30 @@ def test_what_is_written_arrives_and_nobody_sees_who_got_a_blind_copy(office, se
     mail = mail_to(office, settlement)
     with settlement.transaction("trip") as tx:
         tx.call(
-            mail.send, to=ADA, cc=[BOB], bcc=[EVE, ADA], subject="Zimmer für zwei — 7", body="From here\n.\nto ß\n",
-            html="<p>7</p>", reply_to="answers@hotel.example",
-        )  # fmt: skip
+            mail.send,
+            to=ADA,
+            cc=[BOB],
+            bcc=[EVE, ADA],
+            subject="Zimmer für zwei — 7",
+            body="From here\n.\nto ß\n",
+            html="<p>7</p>",
+            reply_to="answers@hotel.example",
+        )
     (got,) = office.mails()
     headers = dict(got.pop("headers"))
     assert headers.pop("Content-Type").startswith("multipart/alternative")
     assert headers == {
         "From": "Desk <desk@hotel.example>", "To": ADA, "Cc": BOB, "Reply-To": "answers@hotel.example",
         "Subject": "Zimmer für zwei — 7", "Message-ID": mail.message_id("trip#1/0"), "MIME-Version": "1.0",
-    }  # fmt: skip
+    }  # fmt: skip # a table
     assert got == {
-        "event": "mail", "to": [ADA, BOB, EVE], "from": "desk@hotel.example", "user": None, "tls": False,
+        "event": "mail",
+        "to": [ADA, BOB, EVE],
+        "from": "desk@hotel.example",
+        "user": None,
+        "tls": False,
         "parts": [["text/plain", "From here\n.\nto ß\n"], ["text/html", "<p>7</p>\n"]],
-    }  # fmt: skip
+    }
 
 
 # ---- the Message-ID is the decision's
@@ -310,8 +320,10 @@ def test_told_to_send_it_partly_it_names_who_got_it_and_who_did_not_and_sends_it
         queued = tx.call(mail.send, **LETTER)
     assert [got["to"] for got in office.mails()] == [[ADA]]
     assert queued.result() == {
-        "message_id": mail.message_id("trip#1/0"), "accepted": [ADA], "refused": {BOB: NO},
-    }  # fmt: skip
+        "message_id": mail.message_id("trip#1/0"),
+        "accepted": [ADA],
+        "refused": {BOB: NO},
+    }
     (effect,) = settlement.transactions()[0].effects
     assert effect.result is not None
     assert BOB in effect.result
@@ -492,10 +504,16 @@ def test_no_case_passes_it(address, data):
 @pytest.mark.parametrize(
     "entry",
     [
-        "Ada <ada@b.example>", '"ada@b.example","2026-01-01"', "'ada@b.example'", "mailto:ada@b.example",
-        "ada@b.example;", "eve@c.example, ada@b.example", "ada@b.example.", "anyone (@b.example)",
+        "Ada <ada@b.example>",
+        '"ada@b.example","2026-01-01"',
+        "'ada@b.example'",
+        "mailto:ada@b.example",
+        "ada@b.example;",
+        "eve@c.example, ada@b.example",
+        "ada@b.example.",
+        "anyone (@b.example)",
     ],
-)  # fmt: skip
+)
 def test_whatever_stands_around_an_address_in_the_list_does_not_let_it_pass(entry):
     assert suppressed_among([entry], ["ada@b.example", "bob@d.example"]) == ["ada@b.example"]
 

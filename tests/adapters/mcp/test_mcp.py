@@ -111,7 +111,7 @@ def test_each_is_a_tool_with_a_signature_a_docstring_and_a_declaration(notes):
     assert kinds == {
         "read_note": "read", "put_note": "idempotent", "add_line": "opaque", "delete_note": "irreversible",
         "wipe": "irreversible", "plain": "opaque", "titled": "opaque", "picture": "read", "words": "read",
-    }  # fmt: skip
+    }  # fmt: skip # a table
     parameters = inspect.signature(notes.tool("add_line")).parameters
     assert {name: (p.annotation, p.default) for name, p in parameters.items()} == {
         "title": (str, inspect.Parameter.empty),

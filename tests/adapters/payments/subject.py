@@ -13,7 +13,7 @@ API_KEY = "sk_live_treasury"
 AUTHORIZED = {
     "id": "pay_a", "customer": "ada", "amount": 500, "currency": "EUR", "order": "o1",
     "status": "authorized", "captured": 0, "refunded": 0,
-}  # fmt: skip
+}  # fmt: skip # a table
 CAPTURED = AUTHORIZED | {"status": "captured", "captured": 500}
 
 

@@ -81,7 +81,7 @@ def test_an_order_is_paid_authorized_at_once_and_captured_at_commit(settlement, 
     assert payments.payment("pay_1") == {
         "id": "pay_1", "customer": "ada", "amount": 1250, "currency": "EUR", "order": "o7", "status": "captured",
         "captured": 1250, "refunded": 0,
-    }  # fmt: skip
+    }  # fmt: skip # a table
 
 
 def test_an_abort_voids_what_was_authorized_and_captures_nothing(settlement, provider, opened):

@@ -35,8 +35,10 @@ def test_messages_are_delivered_in_the_order_of_their_topic_and_not_again(outbox
     seen = []
     assert outbox.consume("orders", seen.append) == 3
     assert [(m.topic, m.number, m.body, m.attempt) for m in seen] == [
-        ("orders", 1, "a", 1), ("orders", 2, "b", 1), ("orders", 3, "c", 1),
-    ]  # fmt: skip
+        ("orders", 1, "a", 1),
+        ("orders", 2, "b", 1),
+        ("orders", 3, "c", 1),
+    ]
     assert outbox.consume("orders", seen.append) == 0
     publish(outbox, "d")
     assert outbox.consume("orders", seen.append) == 1

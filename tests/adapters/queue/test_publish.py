@@ -134,9 +134,14 @@ def test_steps_publish_to_a_topic_in_their_order(depot, settlement, outbox):
 
 @pytest.mark.parametrize(
     ("topic", "message", "kind"),
-    [("", 1, ValueError), (7, 1, ValueError), ("a\0b", 1, ValueError), ("orders", {1, 2}, PayloadError),
-     ("orders", float("nan"), PayloadError)],
-)  # fmt: skip
+    [
+        ("", 1, ValueError),
+        (7, 1, ValueError),
+        ("a\0b", 1, ValueError),
+        ("orders", {1, 2}, PayloadError),
+        ("orders", float("nan"), PayloadError),
+    ],
+)
 def test_what_cannot_be_published_is_refused_before_anything_is_recorded(
     depot, settlement, outbox, topic, message, kind
 ):

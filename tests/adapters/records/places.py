@@ -144,8 +144,11 @@ class Place:
             return ""  # the first who opens it makes it
         ended = subprocess.run(
             ["git", "-C", self.at, "-c", "user.name=Bob", "-c", "user.email=bob@b.example", *arguments],
-            capture_output=True, text=True, check=not fails, input=given,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            check=not fails,
+            input=given,
+        )
         return ended.stdout
 
 

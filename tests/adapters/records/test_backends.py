@@ -462,8 +462,12 @@ def test_git_itself_shows_one_commit_whose_decision_is_in_its_trailers(place_of)
     books = place.books()
     books.transaction("note two things", lambda tx: [note(name)(tx)["id"] for name in ("one", "two")], key="t#1/0")
     assert place.git("log", "--format=%an|%ae|%cn|%s", "--name-only", "records").split() == [
-        "Ada|ada@a.example|Ada|note", "two", "things", "data/Note/one.json", "data/Note/two.json",
-    ]  # fmt: skip
+        "Ada|ada@a.example|Ada|note",
+        "two",
+        "things",
+        "data/Note/one.json",
+        "data/Note/two.json",
+    ]
     trailers = place.git("log", "--format=%(trailers:only)", "records")
     assert 'Settlemark-Key: "t#1/0"\n' in trailers
     assert 'Settlemark-Result: ["one", "two"]\n' in trailers

@@ -411,9 +411,13 @@ def test_the_tools_are_what_a_model_sees(place_of, settlement):
     books = place_of("sqlite").books(settlement)
     tools = {tool.__name__: tool for tool in books.tools()}
     assert list(tools) == [
-        "commit_records", "get_record", "query_records", "list_commits", "post_journal_entry",
+        "commit_records",
+        "get_record",
+        "query_records",
+        "list_commits",
+        "post_journal_entry",
         "create_invoice_with_lines",
-    ]  # fmt: skip
+    ]
     create = tools["create_invoice_with_lines"]
     assert str(inspect.signature(create)) == (
         "(customer_id: str, lines: list[dict[str, typing.Any]], notes: str = '') -> dict[str, typing.Any]"
@@ -583,7 +587,7 @@ def test_a_tool_that_touches_more_than_it_says_is_refused_and_nothing_changes(ta
          "fields": {"customer_id": "c", "total": 7, "notes": ""}}]}, "Invoice works out 'total' itself: leave it out"),
         ("commit_records", {"message": "x", "changes": [{**NOTES[0], "fields": {"text": object()}}]}, "JSON"),
     ],
-)  # fmt: skip
+)  # fmt: skip # a table of values
 def test_bad_arguments_are_refused_before_anything_is_recorded(place_of, settlement, tool, arguments, said):
     place = place_of("files")
     books = place.books(settlement)

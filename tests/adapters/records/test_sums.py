@@ -80,9 +80,10 @@ def test_lines_that_are_not_fit_are_refused_before_anything_is_recorded(lines, s
         invoices = books(settlement)
         for call in (
             lambda: invoices.create_invoice_with_lines("cus_001", lines),
-            lambda: settlement.run("t", lambda tx: tx.call(
-                invoices.create_invoice_with_lines, customer_id="cus_001", lines=lines)),
-        ):  # fmt: skip
+            lambda: settlement.run(
+                "t", lambda tx: tx.call(invoices.create_invoice_with_lines, customer_id="cus_001", lines=lines)
+            ),
+        ):
             with pytest.raises(BadRecord) as refused:
                 call()
             assert said in str(refused.value)

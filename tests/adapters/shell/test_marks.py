@@ -25,9 +25,14 @@ def marks(tmp_path):
 
 def ran(mark, text, *, undo=False, **options):
     return run(
-        mark.wrapped(["/bin/sh", "-c", text], undo=undo), where=mark.path.parent, environment={"PATH": "/usr/bin:/bin"},
-        timeout=10, most=100, inherited=(mark.fd,), **options,
-    )  # fmt: skip
+        mark.wrapped(["/bin/sh", "-c", text], undo=undo),
+        where=mark.path.parent,
+        environment={"PATH": "/usr/bin:/bin"},
+        timeout=10,
+        most=100,
+        inherited=(mark.fd,),
+        **options,
+    )
 
 
 def test_what_never_began_is_not_there_and_nothing_is_made_by_asking(marks, tmp_path):

@@ -19,8 +19,11 @@ def sh(text, where, *, timeout=10.0, most=1000, hidden=()):
 
 def test_it_returns_the_exit_status_and_both_outputs(tmp_path):
     assert sh("echo out; echo err >&2; exit 3", tmp_path) == {
-        "exit_code": 3, "stdout": "out\n", "stderr": "err\n", "truncated": False,
-    }  # fmt: skip
+        "exit_code": 3,
+        "stdout": "out\n",
+        "stderr": "err\n",
+        "truncated": False,
+    }
 
 
 def test_its_input_is_empty_and_its_environment_what_it_was_given(tmp_path):
@@ -52,8 +55,9 @@ def test_what_it_writes_is_not_held_in_memory(tmp_path):
     tracemalloc.stop()
     assert peak < 5_000_000
     assert (result["truncated"], result["stdout"]) == (
-        True, f"{'x' * 500}\n[… {30_000_000 - 1000} bytes left out …]\n{'x' * 500}",
-    )  # fmt: skip
+        True,
+        f"{'x' * 500}\n[… {30_000_000 - 1000} bytes left out …]\n{'x' * 500}",
+    )
 
 
 def test_no_such_program_is_told_at_once(tmp_path):

@@ -131,8 +131,9 @@ def test_it_runs_in_a_folder_under_the_root(root):
     (root / "b").symlink_to("a")
     shell = Shell(root)
     assert [shell.run("pwd -P", directory=d)["stdout"].strip() for d in (".", "a", "b", str(root / "a"))] == [
-        str(root), *[str(root / "a")] * 3,
-    ]  # fmt: skip
+        str(root),
+        *[str(root / "a")] * 3,
+    ]
 
 
 def test_it_inherits_nothing_and_its_secrets_are_blotted_out(root, monkeypatch, settlement):
@@ -143,9 +144,13 @@ def test_it_inherits_nothing_and_its_secrets_are_blotted_out(root, monkeypatch, 
     for of_the_shell in ("PWD", "SHLVL", "_", "OLDPWD"):
         variables.pop(of_the_shell, None)
     assert variables == {
-        "PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(root), "LANG": "C.UTF-8", "STAGE": "test",
-        "TOKEN": "***", "SETTLEMARK_KEY": "t#1/0",
-    }  # fmt: skip
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "HOME": str(root),
+        "LANG": "C.UTF-8",
+        "STAGE": "test",
+        "TOKEN": "***",
+        "SETTLEMARK_KEY": "t#1/0",
+    }
     assert (said["stderr"], said["exit_code"]) == ("***\n", 0)
     assert "tok-123456" not in f"{shell!r} {settlement.transactions()}"
 
@@ -154,8 +159,11 @@ def test_its_output_is_bounded(root):
     shell = Shell(root, most_output=10, sh=True)
     said = shell.run("printf 0123456789abcdef; printf xyz >&2")
     assert said == {
-        "exit_code": 0, "stdout": "01234\n[… 6 bytes left out …]\nbcdef", "stderr": "xyz", "truncated": True,
-    }  # fmt: skip
+        "exit_code": 0,
+        "stdout": "01234\n[… 6 bytes left out …]\nbcdef",
+        "stderr": "xyz",
+        "truncated": True,
+    }
 
 
 def test_one_that_takes_too_long_is_killed_and_in_doubt(root, settlement):
@@ -285,9 +293,7 @@ def test_where_settlemark_keeps_what_it_knows_no_pattern_reaches(root, settlemen
 
 
 def test_a_timeout_is_asked_about(root, settlement):
-    pattern = Pattern(
-        "sh -c {script}", "reversible", name="do", scope="do:/it", undo="rm made", probe="test -e made"
-    )  # fmt: skip
+    pattern = Pattern("sh -c {script}", "reversible", name="do", scope="do:/it", undo="rm made", probe="test -e made")
     do = Shell(root, settlement, patterns=[pattern], timeout=0.3).tool("do")
     with pytest.raises(Abandoned):
         call(settlement, do, script="touch made; sleep 60", fail=True)

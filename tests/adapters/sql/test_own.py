@@ -17,8 +17,12 @@ class Boom(Exception):
     """The step fails."""
 
 
-CLOSE = Statement("close_books", "UPDATE period SET closed = 1 WHERE id = :period", scope="period:/{period}",
-                  undo="UPDATE period SET closed = 0 WHERE id = :period")  # fmt: skip
+CLOSE = Statement(
+    "close_books",
+    "UPDATE period SET closed = 1 WHERE id = :period",
+    scope="period:/{period}",
+    undo="UPDATE period SET closed = 0 WHERE id = :period",
+)
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ CHEAP = Statement(
 )
 RESTOCK = Statement(
     "restock", "UPDATE item SET stock = stock + :more", scope="row:/shop/item", parameters={"more": int}
-)  # fmt: skip
+)
 BALANCED = Invariant(
     "SELECT entry, SUM(debit) AS debits, SUM(credit) AS credits FROM line WHERE entry = :entry"
     " GROUP BY entry HAVING SUM(debit) <> SUM(credit)",

@@ -23,7 +23,7 @@ FULL = {
     "big": 2**62, "real": 0.1, "exact": "12345678901.5", "word": "naïve - 'quote' \\ :x %s", "yes": True,
     "day": "2026-12-01", "at": "2026-12-01T09:30:00.123456", "clock": "09:30:00", "bytes": {"base64": "AAH/"},
     "data": {"a": [1, None, "ü"]}, "code": "12345678-1234-5678-1234-567812345678",
-}  # fmt: skip
+}  # fmt: skip # a table
 
 
 @pytest.fixture
@@ -166,9 +166,14 @@ def test_a_process_in_another_time_zone_finds_the_row_unchanged(postgres_url, op
 
 # What PostgreSQL lets each process choose of how it writes a value.
 WRITTEN = (
-    "intervalstyle=iso_8601", "intervalstyle=sql_standard", "datestyle=German", "datestyle=SQL,DMY",
-    "bytea_output=escape", "extra_float_digits=0", "timezone=Asia/Kolkata",
-)  # fmt: skip
+    "intervalstyle=iso_8601",
+    "intervalstyle=sql_standard",
+    "datestyle=German",
+    "datestyle=SQL,DMY",
+    "bytea_output=escape",
+    "extra_float_digits=0",
+    "timezone=Asia/Kolkata",
+)
 
 
 def test_a_process_that_writes_values_in_another_style_finds_the_row_unchanged(postgres_url, open_sql, monkeypatch):

@@ -77,9 +77,12 @@ def test_so_they_do_when_each_reads_the_block_itself_and_puts_back_what_it_made_
             seen = tx.call(memory.get, namespace="team", name="log")
             text = (seen["value"] or {"text": ""})["text"]
             tx.call(
-                memory.put, namespace="team", name="log", value={"text": f"{text}{line}\n"},
+                memory.put,
+                namespace="team",
+                name="log",
+                value={"text": f"{text}{line}\n"},
                 expected_version=seen["version"],
-            )  # fmt: skip
+            )
 
         def work(agent, turn):
             tries = 0

@@ -98,8 +98,9 @@ class TestInATransaction:
         with settlement.transaction("t") as tx:
             found = tx.call(memory.search, namespace="team")
         assert sorted((item["namespace"], item["name"], item["value"]["text"]) for item in found) == [
-            ("team", "plan", "book the room"), ("team/minutes", "monday", "nobody came"),
-        ]  # fmt: skip
+            ("team", "plan", "book the room"),
+            ("team/minutes", "monday", "nobody came"),
+        ]
 
 
 class TestStaged:
@@ -391,7 +392,7 @@ class TestThreeWays:
         names = [tool.__name__ for tool in memory.tools()]
         assert names == [
             "get_memory", "search_memory", "put_memory", "append_memory", "replace_in_memory", "delete_memory",
-        ]  # fmt: skip
+        ]  # fmt: skip # a list of names and values
         put = memory.tool("put_memory")
         assert list(inspect.signature(put).parameters) == ["namespace", "name", "value", "expected_version"]
         assert "Args:" in put.__doc__

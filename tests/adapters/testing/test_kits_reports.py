@@ -104,8 +104,12 @@ def test_a_scope_that_does_not_cover_a_change_is_raised_with_its_example(kind):
     assert str(report).startswith("Notes: 1 findings, 1 hints (1 calls, 1 of which changed something)")
     said = report.as_dict()
     assert (said["adapter"], said["ok"], said["calls"], said["changing"]) == (
-        "Notes", False, {"write": 1, "read": 0}, {"write": 1},
-    )  # fmt: skip
+        "Notes",
+        False,
+        {"write": 1, "read": 0},
+        {"write": 1},
+    )
     assert [(each["kind"], each["changed"]) for each in said["findings"]] == [
-        ("too broad", ("page:/b",)), (kind, ("page:/b",)),
-    ]  # fmt: skip
+        ("too broad", ("page:/b",)),
+        (kind, ("page:/b",)),
+    ]

@@ -39,8 +39,10 @@ def again(request, office, tmp_path):
 async def test_the_same_calls_are_answered_from_the_record_whatever_their_ids_and_order(office, again):
     settlement, work = again()
     assert await office.play(work.turn(office.calls(settlement, BOOK, MAIL, POST, ids=["a", "b", "c"]))) == [
-        "book 1", "mail ada", "post bank hello",
-    ]  # fmt: skip
+        "book 1",
+        "mail ada",
+        "post bank hello",
+    ]
     done = list(office.log)
     settlement, work = again()
     assert await office.play(work.turn(office.calls(settlement, POST, ids=["x"]))) == ["post bank hello"]
@@ -238,8 +240,13 @@ async def _killed_in_the_middle(directory):
 
     root = Path(__file__).parents[3]
     child = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", CHILD, f"sqlite:///{directory / 'ledger.db'}", stdout=asyncio.subprocess.PIPE, cwd=root,
-    )  # fmt: skip
+        sys.executable,
+        "-c",
+        CHILD,
+        f"sqlite:///{directory / 'ledger.db'}",
+        stdout=asyncio.subprocess.PIPE,
+        cwd=root,
+    )
     out, _ = await child.communicate()
     assert child.returncode == -9
     return json.loads(out)
@@ -462,8 +469,14 @@ async def test_what_a_person_said_no_to_is_told_so_again_and_is_neither_asked_ab
 
     def begin():
         settlement = office.settlement(f"sqlite:///{tmp_path / 'ledger.db'}", approver=approver)
-        settlement.declare("sign", kind, scope="contract:/{what}", function=sign, approve=True,
-                           **({"undo": unsign} if kind == "reversible" else {}))  # fmt: skip
+        settlement.declare(
+            "sign",
+            kind,
+            scope="contract:/{what}",
+            function=sign,
+            approve=True,
+            **({"undo": unsign} if kind == "reversible" else {}),
+        )
         return settlement
 
     def sign(what):

@@ -38,10 +38,14 @@ class Job:
         ids = ids or [f"id-{next(self.names)}" for _ in issued]
         turn = run_sync(
             open_turn(
-                self.settlement, f"trip/step-{next(self.names)}", run="trip", recalls=True, resumable=True,
+                self.settlement,
+                f"trip/step-{next(self.names)}",
+                run="trip",
+                recalls=True,
+                resumable=True,
                 asked=Asked(tuple(ids), tuple(answered), at=at, has_passed=came_from(passed)),
             )
-        )  # fmt: skip
+        )
         calls = run_sync(turn.place_all(self.office.calls(self.settlement, *issued, ids=ids)))
         found = []
         for call in calls:

@@ -40,8 +40,12 @@ def test_what_a_shim_knows_of_the_answer_is_recorded_with_the_first_effect(offic
 
         (found,) = why(settlement)
         assert (found.title, found.because, found.message, found.model, found.tools) == (
-            "called book", "a room is free", "msg-7", "gpt-7", ("book", "mail"),
-        )  # fmt: skip
+            "called book",
+            "a room is free",
+            "msg-7",
+            "gpt-7",
+            ("book", "mail"),
+        )
         assert [entry.key for entry in decided(settlement)] == [found.key]
 
 

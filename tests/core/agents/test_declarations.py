@@ -159,8 +159,10 @@ def test_a_declaration_is_taken_from_the_first_place_that_has_one_and_is_the_too
     tools = Declarations(settlement)
     tools.learn("find", None, declared_on=(len, look, other))
     assert (tools.of("find").kind.value, tools.of("find").tool, settlement.declared("find").tool) == (
-        "read", "find", "find",
-    )  # fmt: skip
+        "read",
+        "find",
+        "find",
+    )
 
 
 def test_what_is_learned_once_stays_whatever_else_is_told_of_it_later():

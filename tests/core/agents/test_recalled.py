@@ -149,12 +149,15 @@ def left(*effects, parked=False, scopes=("room:/1",)):
     rows = [
         SimpleNamespace(
             row=SimpleNamespace(
-                decision=path, tool=tool, arguments=json.dumps({"room": room}, separators=(",", ":")), fingerprint="",
+                decision=path,
+                tool=tool,
+                arguments=json.dumps({"room": room}, separators=(",", ":")),
+                fingerprint="",
                 key="",
             )
         )
         for path, tool, room in effects
-    ]  # fmt: skip
+    ]
     payloads = SimpleNamespace(plain=True, same=lambda *_, **__: False)
     return Left("trip/0", rows, payloads, "trip/0", tuple(map(Scope.parse, scopes)), parked)
 

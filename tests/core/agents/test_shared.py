@@ -250,8 +250,10 @@ def test_turns_with_places_of_their_own_are_parts_of_one_transaction_until_that_
     assert (before, shared.is_open, states(settlement)) == ((None, False, False), True, [("trip/step-1", "open")])
     run_sync(shared.commit())
     assert (shared.is_open, shared.is_undone, shared.is_over) == (False, False, True)
-    assert [(recorded.row.name, recorded.state.value, [effect.row.decision for effect in recorded.effects])
-            for recorded in settlement.transactions()] == [("trip/step-1", "committed", [(1, 0), (2, 0)])]  # fmt: skip
+    assert [
+        (recorded.row.name, recorded.state.value, [effect.row.decision for effect in recorded.effects])
+        for recorded in settlement.transactions()
+    ] == [("trip/step-1", "committed", [(1, 0), (2, 0)])]
 
 
 @pytest.mark.parametrize(
@@ -352,8 +354,10 @@ def test_while_one_ends_it_who_else_wants_to_has_nothing_to_do(office, settlemen
     run_sync(turn.leave(call))
     run_sync(shared.commit())
     assert (seen, office.log, states(settlement)) == (
-        [(False, False)], [("mail", "ada")], [("trip/step-1", "committed")],
-    )  # fmt: skip
+        [(False, False)],
+        [("mail", "ada")],
+        [("trip/step-1", "committed")],
+    )
 
 
 def test_what_could_not_be_begun_is_refused_to_all_that_come(settlement):

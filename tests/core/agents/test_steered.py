@@ -54,8 +54,11 @@ async def test_a_revision_undoes_the_turns_from_its_conflict_on_and_the_next_one
     )
     assert office.log[4:] == [("unbook", "3"), ("unbook", "2")]
     assert [await play(work, turn) for turn in (book("9"), MAIL, book("3"), book("1"))] == [
-        ["book 9"], ["mail ada"], ["book 3"], ["book 1"],
-    ]  # fmt: skip
+        ["book 9"],
+        ["mail ada"],
+        ["book 3"],
+        ["book 1"],
+    ]
     # The mail that stays is not sent again; a call like one that stands is another decision of the same conversation.
     assert office.log[6:] == [("book", "9"), ("book", "3"), ("book", "1")]
 
@@ -171,7 +174,7 @@ async def test_a_job_that_is_begun_again_is_told_all_of_it_and_goes_on_from_what
     assert office.log == [
         ("book", "1"), ("book", "2"), ("mail", "ada"), ("book", "3"), ("unbook", "3"), ("unbook", "2"),
         ("book", "9"), ("book", "3"),
-    ]  # fmt: skip
+    ]  # fmt: skip # a list of names and values
 
 
 async def test_a_result_that_was_undone_is_kept_anew(office, settlement, job, play):

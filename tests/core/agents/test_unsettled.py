@@ -63,7 +63,7 @@ VALUE = "as expected"
         ("Gone", "has", False), ("function", "parameter", True), ("function", "gone", False),
         ("", "VALUE", True), ("", "Kind", True), ("", "GONE", False),
     ],
-)  # fmt: skip
+)  # fmt: skip # a table of values
 def test_a_name_is_there_where_a_class_or_function_has_it(within, name, is_there):
     names = ReadNames("pytest", ("1", "9"), "nothing can be told", {(__name__, within): (name,)}, {"VALUE": VALUE})
 

@@ -76,8 +76,11 @@ def test_a_question_is_a_row_with_the_arguments_what_is_spent_who_may_answer_and
     asked = put_aside(settlement, desk.payment(by=("ada", "role:board"), quorum=2, within=HOUR))
     row = asked.approval
     assert (asked.arguments, dict(row.spends), row.by, row.quorum) == (
-        {"account": "ada", "amount": 5}, {"eur": "5"}, ("ada", "role:board"), 2,
-    )  # fmt: skip
+        {"account": "ada", "amount": 5},
+        {"eur": "5"},
+        ("ada", "role:board"),
+        2,
+    )
     assert (row.state, row.deadline - row.at, row.votes) == (ApprovalState.WAITING, HOUR, ())
     assert settlement.audit("case-7").intact
 
@@ -373,7 +376,7 @@ def test_a_question_is_over_when_its_transaction_is_cancelled(settlement, desk, 
     [
         ({"by": "ada", "quorum": 2}, "ada alone may answer"),
         ({"by": ("Zo\u00eb", "Zoe\u0308"), "quorum": 2}, "alone may answer"),
-        ({"by": ()  , "quorum": 0}, "quorum=0"),
+        ({"by": (), "quorum": 0}, "quorum=0"),
         ({"by": 5}, "by= of an Approval is 5"),
         ({"by": "role:"}, "a role without a name"),
         ({"within": 0}, "within=0"),
@@ -383,7 +386,7 @@ def test_a_question_is_over_when_its_transaction_is_cancelled(settlement, desk, 
         ({"escalate": Escalation((), after=9)}, "names nobody"),
         ({"when": "amount"}, "give a function"),
     ],
-)  # fmt: skip
+)
 def test_terms_that_nobody_can_keep_are_refused_when_they_are_made(terms, told):
     with pytest.raises(UsageError, match=re.escape(told)):
         Approval(**terms)

@@ -13,7 +13,7 @@ from settlemark import Approval, Escalation, UsageError
 ASKED = ApprovalRecord(
     "k", ApprovalState.WAITING, "d", {"usd": "7"}, 100.0, by=("ada",), deadline=200.0, remind=30.0,
     escalate=((("cfo", "ada"), 150.0), (("ceo",), 170.0)),
-)  # fmt: skip
+)  # fmt: skip # a table of values
 ANYONE = ApprovalRecord("k", ApprovalState.WAITING, "d", {}, 100.0)
 BOARD = replace(ANYONE, by=("ada", "role:board"), quorum=2)
 ENDED = [state for state in ApprovalState if state is not ApprovalState.WAITING]
@@ -40,8 +40,11 @@ def test_it_is_due_at_its_deadline_while_it_waits():
 
 def test_who_it_is_escalated_to_may_answer_too_from_that_moment_on_and_each_is_named_once():
     assert [ASKED.may_answer(at) for at in (149.9, 150.0, 169.9, 170.0)] == [
-        ("ada",), ("ada", "cfo"), ("ada", "cfo"), ("ada", "cfo", "ceo"),
-    ]  # fmt: skip
+        ("ada",),
+        ("ada", "cfo"),
+        ("ada", "cfo"),
+        ("ada", "cfo", "ceo"),
+    ]
     assert replace(ASKED, by=()).may_answer(180.0) == ()  # anyone may, later no fewer
 
 
@@ -78,9 +81,13 @@ def test_who_is_told_what_by_a_time():
 
 def test_it_is_told_whole_as_json():
     whole = replace(
-        ASKED, told=100.0, votes=(Vote("ada", ("board",), "approve", "d", 110.0, "cheap"),),
-        refused=(Refusal("eve", "none of them", 105.0),), policy=("v7", "digest"), round=2,
-    )  # fmt: skip
+        ASKED,
+        told=100.0,
+        votes=(Vote("ada", ("board",), "approve", "d", 110.0, "cheap"),),
+        refused=(Refusal("eve", "none of them", 105.0),),
+        policy=("v7", "digest"),
+        round=2,
+    )
     assert whole.to_json() == {
         "state": "waiting", "digest": "d", "spends": {"usd": "7"}, "asked": 100.0, "by": ["ada"], "quorum": 1,
         "deadline": 200.0, "remind": 30.0, "told": 100.0, "round": 2, "policy": "v7",
@@ -89,7 +96,7 @@ def test_it_is_told_whole_as_json():
             {"by": "ada", "roles": ["board"], "decision": "approve", "digest": "d", "at": 110.0, "because": "cheap"},
         ],
         "refused": [{"by": "eve", "why": "none of them", "at": 105.0}],
-    }  # fmt: skip
+    }  # fmt: skip # a table
     assert ANYONE.to_json()["policy"] is None
 
 
@@ -184,8 +191,9 @@ def test_a_time_is_more_than_nothing_and_at_most_a_century():
 def test_it_is_escalated_before_it_is_a_no_the_earliest_first():
     steps = (Escalation("ceo", 9.5), Escalation(("cfo", "role:board", "cfo"), 5))
     assert Approval(within=10, escalate=steps).steps == (
-        Escalation(("cfo", "role:board"), 5.0), Escalation(("ceo",), 9.5),
-    )  # fmt: skip
+        Escalation(("cfo", "role:board"), 5.0),
+        Escalation(("ceo",), 9.5),
+    )
     with pytest.raises(UsageError, match="is escalated after 10 s, and is a no after within=10 s: escalate it earlier"):
         Approval(within=10, escalate=Escalation("cfo", 10))
     assert Approval(escalate=Escalation("cfo", 10)).within is None

@@ -60,8 +60,10 @@ def test_who_may_answer_is_told_once_of_what_is_asked(open_with, board):
         settlement.recover()
     (notice,) = board.told
     assert (notice.occasion, notice.to, notice.subject) == (
-        "asked", ("ada", "role:board"), "pay on account:/ada waits for a yes",
-    )  # fmt: skip
+        "asked",
+        ("ada", "role:board"),
+        "pay on account:/ada waits for a yes",
+    )
     assert (notice.data["key"], notice.data["arguments"]) == (asked.key, {"account": "ada"})
     assert "a no unless answered by" in notice.text
     assert settlement.audit("case-7").intact

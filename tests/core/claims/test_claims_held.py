@@ -127,8 +127,9 @@ def test_what_a_person_has_mended_by_hand_bears_nothing_out(quick):
         tx.call(order, what="tea")
         raise LookupError
     assert held(quick, "I ordered it. It was not ordered.") == [
-        ("supported", "on_record", 1), ("contradicted", "happened", 1),
-    ]  # fmt: skip
+        ("supported", "on_record", 1),
+        ("contradicted", "happened", 1),
+    ]
     quick.resolve(quick.residue()[0], "dealt_with", by="ada", note="sent it back")
     assert held(quick, "I ordered it. It was not ordered.") == [("unsupported", "by_hand", 1)] * 2
 
@@ -167,8 +168,9 @@ def test_what_is_redacted_bears_out_neither_that_it_happened_nor_that_it_did_not
     act(settlement, f"{RUN}/1", pay, customer="7", amount=20)
     assert held(settlement, "I have paid 20 EUR. I have not paid 20 EUR.") == [OBSCURED] * 2
     assert held(settlement, "I have paid it. I have not paid it.") == [
-        ("supported", "on_record", 1), ("contradicted", "happened", 1),
-    ]  # fmt: skip
+        ("supported", "on_record", 1),
+        ("contradicted", "happened", 1),
+    ]
 
 
 @pytest.mark.every_store
@@ -311,7 +313,7 @@ def test_a_check_that_is_given_no_function_or_no_text_is_refused(quick):
         ("I will refund it. I have to cancel. Have I booked it?", []),
         ("If it was paid, tell me. Once it is booked, I'll write. You booked it.", []),
     ],
-)  # fmt: skip
+)
 def test_what_the_rules_for_english_take_for_a_statement_of_an_outcome(text, found):
     told = [
         (f"{'not ' * (claim.says == 'did_not_happen')}{claim.verb}", " ".join(claim.mentions))

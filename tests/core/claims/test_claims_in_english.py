@@ -28,14 +28,16 @@ def act(settlement, name, tool, **given):
 
 def found(text):
     return [
-        " ".join([
-            *["not"] * (claim.says == "did_not_happen"),
-            claim.verb,
-            *claim.mentions,
-            *[f"x{claim.times}"] * (claim.times > 1),
-        ])
+        " ".join(
+            [
+                *["not"] * (claim.says == "did_not_happen"),
+                claim.verb,
+                *claim.mentions,
+                *[f"x{claim.times}"] * (claim.times > 1),
+            ]
+        )
         for claim in ClaimCheck.outcomes(text)
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize(
@@ -149,7 +151,7 @@ def test_both_spellings_of_a_past_are_known():
     assert [found(f"I {each} it.") for each in told] == [
         ["transfer"], ["cancel"], ["cancel"], ["ship"], ["submit"], ["stop"], ["drop"], ["pay"], ["send"],
         ["withdraw"], ["write"], ["hold"], ["sell"],
-    ]  # fmt: skip
+    ]  # fmt: skip # a list of names and values
 
 
 @pytest.mark.parametrize(

@@ -38,8 +38,11 @@ def test_the_row_of_a_question_is_shown_in_sentences_and_as_json(ledger):
     (one,) = json.loads(run("approvals", file, "--json").stdout)
     row = one["approval"]
     assert (row["by"], row["quorum"], row["digest"], row["answers"]) == (
-        ["ada", "role:board"], 2, asked.approval.digest, [],
-    )  # fmt: skip
+        ["ada", "role:board"],
+        2,
+        asked.approval.digest,
+        [],
+    )
 
 
 def test_who_may_not_answer_is_refused_with_status_1_and_nothing_counts(ledger):

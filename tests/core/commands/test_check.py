@@ -103,8 +103,10 @@ def test_a_name_is_told_as_it_is_whatever_it_looks_like(run, tmp_path, monkeypat
 def test_halves_of_characters_are_told_as_json_escapes_them(run, tmp_path):
     path = tmp_path / "t.jsonl"
     call = {"id": "1", "type": "function", "function": {"name": "set_\ud800", "arguments": '{"a": 1}'}}
-    lines = [{"role": "assistant", "content": None, "tool_calls": [call]},
-             {"role": "tool", "tool_call_id": "1", "content": "ok"}]  # fmt: skip
+    lines = [
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "1", "content": "ok"},
+    ]
     path.write_text("\n".join(map(json.dumps, lines)))
     found = run("check", str(path))
     assert (found.exit_code, "set_\\ud800" in found.stdout) == (0, True)

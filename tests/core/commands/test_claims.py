@@ -27,8 +27,9 @@ def key_in(ledger):
 def test_what_the_record_bears_out_is_told_with_the_effects_that_do(ledger, run):
     told = run("claims", "I have refunded 20 EUR.", ledger, "--run", "case-7")
     assert (told.exit_code, told.stdout.splitlines()) == (
-        0, ["supported: I have refunded 20 EUR. (the record has it)", f"  key: {key_in(ledger)}"],
-    )  # fmt: skip
+        0,
+        ["supported: I have refunded 20 EUR. (the record has it)", f"  key: {key_in(ledger)}"],
+    )
 
 
 def test_what_it_does_not_bear_out_is_named_and_exits_with_1(ledger, run, run_json):
@@ -41,7 +42,7 @@ def test_what_it_does_not_bear_out_is_named_and_exits_with_1(ledger, run, run_js
             f"  key: {key_in(ledger)}",
             "unsupported: I have cancelled the room. (no such effect is on record)",
         ],
-    )  # fmt: skip
+    )
     found = run_json("claims", said, ledger)
     assert [(each["verdict"], each["ground"], each["verb"], each["mentions"]) for each in found] == [
         ("unsupported", "other_arguments", "refund", ["50", "EUR"]),

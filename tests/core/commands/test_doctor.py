@@ -17,7 +17,7 @@ GOOD = {
     "fsync": "on", "full_page_writes": "on", "synchronous_commit": "on", "synchronous_standby_names": "s1",
     "default_transaction_isolation": "read committed", "autovacuum": "on", "server_version": "16.2",
     "server_version_num": "160002",
-}  # fmt: skip
+}  # fmt: skip # a table
 
 
 @effect("reversible", scope="room:/{hotel}", undo=lambda: None)
@@ -74,15 +74,20 @@ def test_a_sound_ledger_is_told_check_by_check_and_exits_with_0(ledger, run, run
     said = run("doctor", ledger)
 
     assert said.exit_code == 0
-    for line in ("ok         journal_mode: WAL", "ok         synchronous: FULL for intents and decisions",
-                 "ok         unfinished: none", "ok         in doubt: none", "ok         residue: none"):  # fmt: skip
+    for line in (
+        "ok         journal_mode: WAL",
+        "ok         synchronous: FULL for intents and decisions",
+        "ok         unfinished: none",
+        "ok         in doubt: none",
+        "ok         residue: none",
+    ):
         assert line in said.stdout
     checks = [finding["check"] for finding in run_json("doctor", ledger)]
     assert checks == [
         "schema", "journal_mode", "synchronous", "clock", "workers", "policies", "log", "unfinished", "approvals",
         "in doubt", "residue",
         "filesystem", "permissions", "free space", "write-ahead log",
-    ]  # fmt: skip
+    ]  # fmt: skip # a list of names and values
     assert "Doctor" in run("doctor", ledger, "--table").stdout
 
 
@@ -271,8 +276,9 @@ def test_what_an_ended_process_has_left_is_told(store, ends_amid):
     findings = examine(store)
 
     assert bad([f for f in findings if f.check in ("workers", "unfinished")]) == {
-        "workers": "attention", "unfinished": "attention",
-    }  # fmt: skip
+        "workers": "attention",
+        "unfinished": "attention",
+    }
     assert "1 of them are nobody's now" in found(findings, "unfinished")[0][1]
 
 

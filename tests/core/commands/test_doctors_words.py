@@ -27,7 +27,7 @@ def standing(name="trip", **given):
     usual = {
         "attempt": 1, "run": "trip's", "state": State.OPEN, "parked": False, "since": NOW - 75, "state_since": None,
         "worker": "web-3/1:812:9:a", "alive": True, "lease_left": 9.0, "scopes": (), "waits": (),
-    }  # fmt: skip
+    }  # fmt: skip # a table
     return who_waits.Standing(transaction=name, **{**usual, **given})
 
 
@@ -222,8 +222,12 @@ def test_that_processes_judge_by_different_policies_at_once_is_said_with_which_d
     assert said.endswith("; a policy is in force per process")
     ((severity, said, advice),) = examined("policies", workers=workers, verdicts=[*agree, verdict(four, "v8")])
     assert (severity, said.count("web-3"), said.count("web-4"), "v7 in" in said, "v8 in" in said) == (
-        "attention", 1, 1, True, True,
-    )  # fmt: skip
+        "attention",
+        1,
+        1,
+        True,
+        True,
+    )
     assert "per process" in advice
     other = [verdict(three, "v7", "1a" * 32), verdict(four, "v7", "2b" * 32)]
     ((severity, said, _),) = examined("policies", workers=workers, verdicts=other)
@@ -321,8 +325,9 @@ def test_on_macos_it_is_said_that_a_disk_keeps_what_it_has_in_its_cache(monkeypa
     monkeypatch.setattr(files.sys, "platform", "darwin")
     finding = files._synchronous()
     assert (str(finding.severity), finding.found) == (
-        "note", "FULL for intents and decisions; on macOS fsync leaves the disk's own cache",
-    )  # fmt: skip
+        "note",
+        "FULL for intents and decisions; on macOS fsync leaves the disk's own cache",
+    )
 
 
 # ---- a server
@@ -336,13 +341,15 @@ def test_who_waits_for_no_standby_is_told_so_only_where_there_is_one_to_wait_for
     alone, beside = {"synchronous_commit": "local"}, {"synchronous_standby_names": "s1"}
     assert judged("synchronous_commit", **alone) == [("ok", "local", "")]
     assert judged("synchronous_commit", **alone, **beside)[0][:2] == (
-        "attention", "local: the synchronous standbys are not waited for",
-    )  # fmt: skip
+        "attention",
+        "local: the synchronous standbys are not waited for",
+    )
     assert judged("synchronous_commit", synchronous_commit="on", **beside) == [("ok", "on", "")]
     assert judged("replication", **beside) == [("ok", "synchronous: s1", "")]
     assert judged("replication")[0][:2] == (
-        "note", "no synchronous standby: what was acknowledged is on this server's disk alone",
-    )  # fmt: skip
+        "note",
+        "no synchronous standby: what was acknowledged is on this server's disk alone",
+    )
 
 
 def test_what_a_server_does_not_tell_is_unknown_and_is_not_taken_for_safe():

@@ -53,8 +53,12 @@ def test_a_doubt_is_named_with_its_key_and_what_to_do_and_exits_with_1(doubtful,
     assert "In doubt" in table.stdout
     (doubt,) = run_json("in-doubt", doubtful)
     assert (doubt["transaction"], doubt["attempt"], doubt["tool"], doubt["scope"], doubt["key"]) == (
-        "trip-1", 1, "charge", "account:/Ada", KEY,
-    )  # fmt: skip
+        "trip-1",
+        1,
+        "charge",
+        "account:/Ada",
+        KEY,
+    )
 
 
 DIES = "import os\n@effect('{kind}', scope='hall:/a'{more})\ndef dies(): os._exit(0)\ntx.call(dies)"

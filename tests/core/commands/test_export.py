@@ -54,8 +54,9 @@ def test_every_decision_has_a_line_and_behind_it_every_effect_with_scope_class_k
         ("effect", "trip-2/book", "trip-2", 1),
     ]
     assert [(line["state"], line["reason"]) for line in told if line["line"] == "decision"] == [
-        ("committed", None), ("aborted", "failed"),
-    ]  # fmt: skip
+        ("committed", None),
+        ("aborted", "failed"),
+    ]
     effects = [line for line in told if line["line"] == "effect"]
     assert [(e["key"], e["tool"], e["class"], e["scope"], e["held"], e["outcome"], e["tag"]) for e in effects] == [
         ("trip-1/book#1/0", "reserve", "reversible", "room:/Ada", False, "confirmed", None),
@@ -149,9 +150,11 @@ def test_whatever_the_batch_the_lines_are_the_record_in_one_order(many, batch, r
 def test_a_reader_that_has_had_enough_is_no_error(many):
     code = "from settlemark._cli.main import main; main()"
     with subprocess.Popen(
-        [sys.executable, "-c", code, "export", many], env={"PYTHONPATH": ":".join(sys.path)},
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    ) as process:  # fmt: skip
+        [sys.executable, "-c", code, "export", many],
+        env={"PYTHONPATH": ":".join(sys.path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
         process.stdout.close()
         complaint = process.stderr.read()
 

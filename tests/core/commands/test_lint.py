@@ -83,7 +83,7 @@ def test_as_json_every_field_is_there(tools, run, run_json):
             "what": "the scope of send_mail names `subject`, which a model writes anew each time: two calls on one"
             " resource have different scopes, and both go on",
         }
-    ]  # fmt: skip
+    ]  # fmt: skip # a list of names and values
     assert run("lint", "tools.py", "--json").exit_code == 1
     tools(GOOD)
     assert run_json("lint", "tools.py") == []
@@ -206,7 +206,7 @@ def test_as_json_each_guess_has_its_reasons_and_its_line(tools, run_json):
         "reasons": ['its name says "send": held until its step has succeeded', 'its name says "mail"',
                     "to: an address by its name"],
         "declaration": 'settlement.declare("send_mail", "irreversible", scope="mail:/{to}")',
-    }  # fmt: skip
+    }  # fmt: skip # a table
 
 
 @pytest.mark.parametrize(

@@ -325,8 +325,11 @@ def test_the_commands_tell_what_waits_and_take_the_answer(shared, open_settlemen
 
     (first, second) = run_json("approvals", shared)
     assert (first["key"], first["tool"], first["arguments"], first["answer"]) == (
-        keys["ada"], "send_mail", {"to": "ada", "text": "hello"}, None,
-    )  # fmt: skip
+        keys["ada"],
+        "send_mail",
+        {"to": "ada", "text": "hello"},
+        None,
+    )
     assert "trip-1: send_mail on mail:/ada waits for a person" in run("approvals", shared).stdout
     assert "mail:/ada" in run("approvals", shared, "--table").stdout
     assert f"settlemark approve {keys['ada']} --by NAME" in run("waiting", shared).stdout
@@ -347,8 +350,9 @@ def test_the_commands_tell_what_waits_and_take_the_answer(shared, open_settlemen
     assert run("reject", second["key"], shared, "--because", "no", "--by", "bo").exit_code == 0
     assert desk.sent == [("cy", "hello")]
     for wrong in (
-        ["approve", "nobody", shared, "--by", "bo"], ["reject", keys["ada"], shared, "--because", "x", "--by", "bo"],
-    ):  # fmt: skip
+        ["approve", "nobody", shared, "--by", "bo"],
+        ["reject", keys["ada"], shared, "--because", "x", "--by", "bo"],
+    ):
         assert run(*wrong).exit_code == 1
     for wrong in ("{", "[1]"):
         assert run("edit", keys["bo"], wrong, shared, "--by", "bo").exit_code == 2

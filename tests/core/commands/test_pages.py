@@ -72,7 +72,7 @@ def fill(url, size):
             ),
             OutcomeChange(key, Outcome.CONFIRMED, None, None, Tag.UNRESOLVED if odd else None, None, at),
             StateChange(name, 1, state, number + 1, None, at),
-        ]  # fmt: skip
+        ]  # fmt: skip # a list of names and values
         if odd and number % 3 == 0:
             said.append(Said(key, "{}", "ada", at, dealt=True))
     ledger.now(lambda _protocol, book: (book.write(changes), book.write(said)))
@@ -289,7 +289,7 @@ def test_residue_of_a_page_is_what_is_on_it_and_no_more_of_its_transactions(shar
                 key, name, 1, n, "reserve", EffectClass.REVERSIBLE, '["room:/Ada"]', False, None, "{}", None, "{}", "1",
                 Outcome.INTENDED, float(n),
             )
-        )  # fmt: skip
+        )  # fmt: skip # a table of values
         changes.append(OutcomeChange(key, Outcome.CONFIRMED, None, None, Tag.UNRESOLVED, None, 9.0))
     ledger.now(lambda _protocol, book: book.write(changes))
     ledger.close()

@@ -50,7 +50,7 @@ def test_as_json_it_has_every_field_and_the_text(ledger, run_json):
     assert set(found) == {
         "run", "known", "at", "paused_at", "happened", "in_doubt", "waiting", "not_done", "owed", "said", "decided",
         "changed", "budgets", "halts", "cancelled", "text",
-    }  # fmt: skip
+    }  # fmt: skip # a table
 
 
 def test_a_run_of_which_nothing_is_on_record_exits_with_1(ledger, run):
@@ -65,6 +65,9 @@ def test_an_act_in_the_midst_of_which_its_process_ended_is_in_doubt_and_what_it_
     ends_amid(store, "trip-42/1", f'{body}tx.call(reserve, hotel="Ada")\ntx.call(wire, a="ops")')
     found = run_json("primer", "trip-42", store)
     assert {part: [act["tool"] for act in found[part]] for part in ("happened", "in_doubt", "waiting", "not_done")} == {
-        "happened": ["reserve"], "in_doubt": ["wire"], "waiting": [], "not_done": [],
-    }  # fmt: skip
+        "happened": ["reserve"],
+        "in_doubt": ["wire"],
+        "waiting": [],
+        "not_done": [],
+    }
     assert found["in_doubt"][0]["outcome"] == "intended"

@@ -40,9 +40,13 @@ def url(tmp_path):
 def said(*args, out=subprocess.PIPE, **environment):
     given = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
     return subprocess.run(
-        [sys.executable, "-m", "settlemark", *args], env={**given, "PYTHONIOENCODING": "utf-8", **environment},
-        stdout=out, stderr=subprocess.PIPE, check=False, timeout=120,
-    )  # fmt: skip
+        [sys.executable, "-m", "settlemark", *args],
+        env={**given, "PYTHONIOENCODING": "utf-8", **environment},
+        stdout=out,
+        stderr=subprocess.PIPE,
+        check=False,
+        timeout=120,
+    )
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -39,8 +39,12 @@ def test_a_decision_that_was_taken_is_carried_out_by_what_a_modules_function_dec
     store, ends_amid, module, run, world
 ):
     dies = "import os\ntx.call(send, to='Ada')\ntx._host.driver.releases.release_all = lambda *a: os._exit(0)\n"
-    ends_amid(store, "trip-1", f"{dies}from settlemark.hosting import host_of, run_sync\n"
-              "run_sync(host_of(settlement).driver.settling.commit(tx._attempt))")  # fmt: skip
+    ends_amid(
+        store,
+        "trip-1",
+        f"{dies}from settlemark.hosting import host_of, run_sync\n"
+        "run_sync(host_of(settlement).driver.settling.commit(tx._attempt))",
+    )
 
     stuck = run("recover", store, "--module", module)
     said = run("recover", store, "--module", f"{module}:declare")
@@ -76,8 +80,12 @@ def test_what_could_not_be_undone_is_left_and_exits_with_1(store, ends_amid, mod
 
 
 def test_what_is_parked_is_kept_for_its_framework(store, ends_amid, module, run, run_json, world):
-    ends_amid(store, "trip-1", "tx.call(reserve, hotel='Ada')\nfrom settlemark.hosting import host_of, run_sync\n"
-              "run_sync(host_of(settlement).driver.undoing.suspend(tx._attempt))")  # fmt: skip
+    ends_amid(
+        store,
+        "trip-1",
+        "tx.call(reserve, hotel='Ada')\nfrom settlemark.hosting import host_of, run_sync\n"
+        "run_sync(host_of(settlement).driver.undoing.suspend(tx._attempt))",
+    )
 
     said = run("recover", store, "--module", module)
 

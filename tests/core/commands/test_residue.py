@@ -30,8 +30,10 @@ def test_what_died_amid_a_call_is_counted_and_exits_with_1_until_it_is_recovered
     said = run("residue", store)
 
     assert (said.exit_code, said.stdout, said.stderr) == (
-        1, "Nothing is left to mend so far.\n", f"settlemark: {TOLD}\n",
-    )  # fmt: skip
+        1,
+        "Nothing is left to mend so far.\n",
+        f"settlemark: {TOLD}\n",
+    )
     assert run_json("residue", store) == [{"unfinished": 1, "told": TOLD}]
     assert run("residue", store, "--table").stdout == "Nothing is left to mend so far.\n"
     run("recover", store, "--module", module)

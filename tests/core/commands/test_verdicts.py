@@ -54,7 +54,7 @@ def test_json_has_every_field(ledger):
     assert said == {
         "verdict": "deny", "rule": "default", "policy": "treasury-v7", "tool": "wire", "scope": "account:/ops",
         "transaction": "late", "attempt": 1, "run": "late", "version": 1,
-    }  # fmt: skip
+    }  # fmt: skip # a table
 
 
 def test_where_no_policy_was_nothing_was_said(tmp_path):

@@ -72,8 +72,12 @@ def test_why_tells_the_decision_of_an_effect_what_it_stood_on_and_what_has_chang
     ]
     found = run_json("why", key, ledger)
     assert (found["key"], found["title"], found["because"], found["alternatives"], found["policy"]) == (
-        key, "sweep to A", "it yields more", ["hold"], "treasury-v7",
-    )  # fmt: skip
+        key,
+        "sweep to A",
+        "it yields more",
+        ["hold"],
+        "treasury-v7",
+    )
     assert found["grounds"] == [{"scope": "rate:/A", "version": 0, "changed": [changed]}, {"document": [7]}]
 
 
@@ -103,8 +107,9 @@ def test_why_of_a_run_tells_its_story_in_the_order_of_its_transactions(ledger, r
     assert second.splitlines()[:2] == ["treasury/2 committed.", "  1. sweep on run:/treasury: confirmed"]
     chapters = run_json("why", "--run", "treasury", ledger)
     assert [(c["transaction"], c["state"], [e["title"] for e in c["effects"]]) for c in chapters] == [
-        ("treasury/1", "committed", ["sweep to A", "sweep to A", None]), ("treasury/2", "committed", [None]),
-    ]  # fmt: skip
+        ("treasury/1", "committed", ["sweep to A", "sweep to A", None]),
+        ("treasury/2", "committed", [None]),
+    ]
     assert run("why", "--run", "nobody", ledger).stdout == "Nothing of this run is on record.\n"
 
 
@@ -119,9 +124,13 @@ def test_audit_finds_nothing_where_nobody_edited_and_gives_a_digest_to_keep(ledg
     found = run_json("audit", "treasury", ledger)
     assert (found["run"], found["removed"], found["faults"]) == ("treasury", 0, [])
     told = run("audit", "treasury", ledger, "--digest", found["digest"])
-    assert (told.exit_code, told.stdout.splitlines()) == (0, [
-        f"All {found['rows']} rows of the run treasury are what was recorded.", f"digest: {found['digest']}",
-    ])  # fmt: skip
+    assert (told.exit_code, told.stdout.splitlines()) == (
+        0,
+        [
+            f"All {found['rows']} rows of the run treasury are what was recorded.",
+            f"digest: {found['digest']}",
+        ],
+    )
     none = run("audit", "rates", ledger)
     assert (none.exit_code, none.stdout) == (0, "Nothing of the run rates is in a chain: it has decided nothing.\n")
 

@@ -51,7 +51,7 @@ def one(tool, how="block"):
 ALONE = [
     *(one(tool) for tool in ("look", "charge", "add", "add_keyed", "add_blind", "add_at_a_cost", "hire")),
     *(one(tool) for tool in ("put", "put_probed", "put_blind", "register", "wire", "send", "seal")),
-]  # fmt: skip
+]
 
 MIXES = [
     Program("eager, staged and irreversible", (("add", "a"), ("put", "b"), ("wire", "c"), ("add", "d"))),
@@ -76,7 +76,7 @@ MIXES = [
     Program("nested", (("add", "a"), ("put", "b")), (("add", "c"), ("wire", "d")), how="nested"),
     Program("decided", (("add", "a"), ("wire", "b")), (("put", "c"), ("add", "d")), how="decide"),
     Program("one after the other", (("add", "a"), ("wire", "b")), (("add", "a"), ("put", "c")), how="twice"),
-]  # fmt: skip
+]
 
 
 class Play:

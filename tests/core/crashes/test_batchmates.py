@@ -56,7 +56,7 @@ def intent(name, **parts):
     row = EffectRow(
         key_of(name), name, 1, 0, "book", EffectClass.REVERSIBLE, "[]", False, None, "{}", None, "{}", "1",
         Outcome.INTENDED, 1.0,
-    )  # fmt: skip
+    )  # fmt: skip # a table of values
     return row._replace(**parts)
 
 
@@ -127,10 +127,7 @@ ON_POSTGRESQL = ("a NUL", "a key that fits no index", "a tool that fits no colum
 def together(ledger, steps):
     """Queue steps, with nobody who takes them, and have all taken in one commit; return the answers."""
     with ledger._member.commits.leading:
-        answers = [
-            ledger.later(step) if queued else ledger.submit(step, durable=True)
-            for step, queued in steps
-        ]  # fmt: skip
+        answers = [ledger.later(step) if queued else ledger.submit(step, durable=True) for step, queued in steps]
         last = ledger.submit(lambda _protocol, _book: None, durable=True)
     last.lead()
     last.result()

@@ -45,9 +45,14 @@ class Desk:
             self.act("undo", room)
 
         @effect(
-            "reversible", scope="room:/{room}", undo=take_back, probe=happened, keyed=True,
-            expires="{result.until}", then=release_room,
-        )  # fmt: skip
+            "reversible",
+            scope="room:/{room}",
+            undo=take_back,
+            probe=happened,
+            keyed=True,
+            expires="{result.until}",
+            then=release_room,
+        )
         def hold_room(room):
             return {**self.act("hold", room), "hold": f"h-{room}", "until": self.until}
 

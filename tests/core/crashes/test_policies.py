@@ -77,9 +77,12 @@ class Case:
 
     def open(self, policy=V7):
         return Settlement(
-            self.case.url, namespace=self.case.namespace, retries=Retries(first=0, most=0), policy=policy,
+            self.case.url,
+            namespace=self.case.namespace,
+            retries=Retries(first=0, most=0),
+            policy=policy,
             approver=lambda gate: True,
-        )  # fmt: skip
+        )
 
     def work(self, settlement):
         with settlement.transaction("eod/1") as tx:

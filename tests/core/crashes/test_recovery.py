@@ -125,8 +125,11 @@ def test_what_was_sealed_and_waiting_commits_by_itself_behind_what_is_undone_by_
         (younger,) = (one for one in settlement.transactions() if one.row.name == "younger")
         assert 0 < younger.sealed_at <= younger.decided_at
         assert [(verb, cell) for verb, cell, *_ in desk.log()] == [
-            ("write", "b"), ("undo", "b"), ("write", "a"), ("letter", "c"),
-        ]  # fmt: skip
+            ("write", "b"),
+            ("undo", "b"),
+            ("write", "a"),
+            ("letter", "c"),
+        ]
         assert judged(settlement, desk) == []
 
 
@@ -193,8 +196,11 @@ def test_what_was_sealed_waits_on_while_the_one_before_it_is_kept(file, still):
             older.call(tools(desk)["put"], cell="a")
         assert settlement.recover().committed == ["younger"]
         assert [(verb, cell) for verb, cell, *_ in desk.log()] == [
-            ("write", "b"), ("write", "a"), ("write", "a"), ("letter", "c"),
-        ]  # fmt: skip
+            ("write", "b"),
+            ("write", "a"),
+            ("write", "a"),
+            ("letter", "c"),
+        ]
         assert judged(settlement, desk) == []
 
 
@@ -341,8 +347,12 @@ def test_after_a_power_cut_within_an_undo_nobody_goes_on_with_what_was_being_und
             tx.call(tools(desk)["wire"], cell="b")
         assert (tx.attempt, tx.state, desk.cells()) == (2, State.COMMITTED, {"a": 1})
         assert [(verb, cell) for verb, cell, *_ in desk.log()] == [
-            ("write", "a"), ("undo", "a"), ("repeated undo", "a"), ("write", "a"), ("letter", "b"),
-        ]  # fmt: skip
+            ("write", "a"),
+            ("undo", "a"),
+            ("repeated undo", "a"),
+            ("write", "a"),
+            ("letter", "b"),
+        ]
         assert judged(settlement, desk) == []
 
 
@@ -583,9 +593,12 @@ def test_a_tool_that_is_not_declared_yet_is_told_of_after_a_grace_and_goes_on_wh
         assert (settlement.recover().stuck, ends(settlement)) == (stuck, {"trip": State.RELEASING})
 
         settlement.declare(
-            "wire_of_an_older_program", "irreversible", scope="letter:/{cell}",
-            function=lambda cell: desk.ask("letter", cell), probe=lambda key: desk.knows("letter", key),
-        )  # fmt: skip
+            "wire_of_an_older_program",
+            "irreversible",
+            scope="letter:/{cell}",
+            function=lambda cell: desk.ask("letter", cell),
+            probe=lambda key: desk.knows("letter", key),
+        )
         report = settlement.recover()
         assert (report.committed, report.stuck) == (["trip"], {})
         assert letters(desk) == [("letter", "a"), ("letter", "b"), ("letter", "c")]

@@ -101,7 +101,7 @@ def tools(desk):  # noqa: C901 - a list of tools, not a way through them
     made = (
         look, charge, charge_refundable, add, add_async, add_keyed, add_blind, add_at_a_cost, add_somewhere, put,
         put_probed, put_blind, register, wire, send, seal, hire,
-    )  # fmt: skip
+    )  # fmt: skip # a table of values
     return {f.__name__: f for f in made}
 
 

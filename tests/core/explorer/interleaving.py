@@ -303,7 +303,7 @@ class Run(Tasks):
                 tuple((e.position, e.outcome, e.tag) for e in task.attempt.effects.values()) if task.attempt else (),
             )
             for task in self.tasks
-        )  # fmt: skip
+        )  # fmt: skip # a table of values
         replicas = [worker.freeze() for worker in self.workers] or [self.protocol.freeze()]
         beside: tuple[Any, ...] = (self._looking, self.world.picture(), len(self.advanced))
         if self.plan.budget is not None:
@@ -332,11 +332,14 @@ def _frames(generator: Any) -> tuple[Any, ...]:
         if frame is None:
             break
         effect, txn = frame.f_locals.get("effect"), frame.f_locals.get("txn")
-        found.append((
-            frame.f_code.co_name, frame.f_lasti,
-            effect.key if isinstance(effect, Effect) else None,
-            (txn.name, txn.attempt) if isinstance(txn, Txn) else None,
-        ))  # fmt: skip
+        found.append(
+            (
+                frame.f_code.co_name,
+                frame.f_lasti,
+                effect.key if isinstance(effect, Effect) else None,
+                (txn.name, txn.attempt) if isinstance(txn, Txn) else None,
+            )
+        )
         generator = cast("Any", generator).gi_yieldfrom
     return tuple(found)
 

@@ -18,7 +18,7 @@ _CLASSES = {
     "u": EffectClass.REVERSIBLE, "b": EffectClass.REVERSIBLE, "n": EffectClass.REVERSIBLE, "o": EffectClass.OPAQUE,
     "a": EffectClass.REVERSIBLE, "m": EffectClass.REVERSIBLE, "c": EffectClass.STAGED,
     "s": EffectClass.STAGED, "t": EffectClass.STAGED, "i": EffectClass.IRREVERSIBLE, "j": EffectClass.IRREVERSIBLE,
-}  # fmt: skip
+}  # fmt: skip # a table
 _UNDOABLE = "eubnam"
 UNIT = "usd"
 
@@ -114,10 +114,14 @@ class Operations:
             return before[0][0] if before else None
 
         declaration = Declaration(
-            tool=op, kind=_CLASSES[kind], undo=Handler(undo, op) if kind in _UNDOABLE else None,
-            probe=Handler(probe, op) if kind == "u" else None, live=Handler(tag, op) if kind == "l" else None,
-            valid_for=1.0 if kind == "v" else None, commutes=GROUPS.get(kind),
-        )  # fmt: skip
+            tool=op,
+            kind=_CLASSES[kind],
+            undo=Handler(undo, op) if kind in _UNDOABLE else None,
+            probe=Handler(probe, op) if kind == "u" else None,
+            live=Handler(tag, op) if kind == "l" else None,
+            valid_for=1.0 if kind == "v" else None,
+            commutes=GROUPS.get(kind),
+        )
         reads = kind in READS
         arguments = {} if reads else {"step": step, "scope": name}
         bound = self.protocol.changes if op in self.plan.revoked else None

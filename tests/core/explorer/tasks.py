@@ -177,7 +177,7 @@ class Tasks(Operations):
             "queues": self.plan.queues,
             "agents": (f"agent {task.number}",) if task.number in self.plan.stopped else (),
             "guards": self.plan.guards,
-        }  # fmt: skip
+        }  # fmt: skip # a table
 
     def _transaction(self, task: Task) -> Doing:
         while True:
@@ -403,9 +403,14 @@ class Tasks(Operations):
         task.said = yes
         try:
             yield from self.driver_of(task).parking.answer(
-                attempt.name, approve=yes, arguments=None, because=None, remake=_unchanged, wait=1e9,
+                attempt.name,
+                approve=yes,
+                arguments=None,
+                because=None,
+                remake=_unchanged,
+                wait=1e9,
                 retries=Retries(tries=2, first=0.0),
-            )  # fmt: skip
+            )
         except PartialCommit:
             task.committed, task.partial = attempt.number, True
         except (Refused, UsageError):

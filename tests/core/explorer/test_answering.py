@@ -69,9 +69,11 @@ class Answering(Play):
             wrong.append(f"counted twice: {votes}")
         yes = [vote for vote in votes if vote["decision"] == "approve"]
         expected = {
-            "approved": (["ada"], "committed", 0), "rejected": ([], "aborted", 0), "overdue": ([], "aborted", 0),
+            "approved": (["ada"], "committed", 0),
+            "rejected": ([], "aborted", 0),
+            "overdue": ([], "aborted", 0),
             "waiting": ([], "open", 1),
-        }  # fmt: skip
+        }
         if (self.paid, recorded, len(left)) != expected[state]:
             wrong.append(f"{state}, {recorded}, paid {self.paid}, {len(left)} left")
         if self.paid and len(yes) < json.loads(entries[-1].body)["quorum"]:

@@ -11,7 +11,7 @@ from tests.rooms.ledger import _budgets
 CASES = [
     (("ex", "sy"), 1), (("ex f", "ix"), 1), (("ex ey", "sx"), 2), (("sx iy", "ey"), 2), (("ux", "ey"), 1),
     (("jx", "ex"), 1), (("rx ex", "ex"), 1), (("ox f", "ey"), 1), (("ix", "sy", "ex"), 2),
-]  # fmt: skip
+]  # fmt: skip # a list of names and values
 MEDDLED = [{"cancelled": [0]}, {"aborted": [0]}, {"durable": True}, {"durable": True, "aborted": [0]}]
 
 
@@ -53,7 +53,7 @@ def test_the_explorer_catches_who_does_not_reserve_with_the_intent(kernel):
         (lambda outcome, tag: "returned" if outcome == "failed" else "charged", ("ex f",)),
         (lambda outcome, tag: "reserved" if outcome in ("failed", "dropped") else _right(outcome, tag), ("sx f",)),
     ],
-)  # fmt: skip
+)
 def test_the_explorer_catches_who_settles_a_reservation_wrongly(wrong, programs, monkeypatch):
     monkeypatch.setattr(_budgets, "became", wrong)
     assert explore(*programs, budget=1, durable=True, first_violation=True).violations != {}

@@ -30,11 +30,15 @@ EARLY = [
     ("ex ey f", "rx ry sx"), ("ex f", "rp ey"), ("ep f", "rx ey"), ("ep f", "rx", "ry sx"), ("ex", "rx ox"),
     ("ex f", "rx oy"), ("ex f", "rx iy"), ("ex jy", "rx iy"), ("ux f", "rx sy"), ("rx ex", "rx ex"),
     ("ex ry", "ey rx"), ("ex", "ex f", "rx sy"), ("ex f", "rx ey", "rx ry"), ("ex f", "oy rx"),
-]  # fmt: skip
+]  # fmt: skip # a list of names and values
 EARLY_LONGER = [
-    ("ex f", "rx ey", "ry sx"), ("ex f", "rx ey f", "ry"), ("ex", "rx ey f", "ry sx"), ("ex ry", "ey rx", "rx ry"),
-    ("ex sy f", "rx ey", "rx ry"), ("ex jy", "rx ey", "ry iz"),
-]  # fmt: skip
+    ("ex f", "rx ey", "ry sx"),
+    ("ex f", "rx ey f", "ry"),
+    ("ex", "rx ey f", "ry sx"),
+    ("ex ry", "ey rx", "rx ry"),
+    ("ex sy f", "rx ey", "rx ry"),
+    ("ex jy", "rx ey", "ry iz"),
+]
 
 
 def guarded(point, case, **options):

@@ -17,8 +17,10 @@ CASES = json.loads((Path(__file__).parent / "oracle.json").read_text())
 
 
 def _ends(found):
-    return sorted([[t[0] for t in tasks], [list(w) for w in order], [list(v) for v in values[:2]]]
-                  for tasks, order, values, _ in found.ends)  # fmt: skip
+    return sorted(
+        [[t[0] for t in tasks], [list(w) for w in order], [list(v) for v in values[:2]]]
+        for tasks, order, values, _ in found.ends
+    )
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: " | ".join(case["programs"]))

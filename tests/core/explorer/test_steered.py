@@ -215,14 +215,21 @@ class Trip(Play):
 BEE, CEE = ("revise", "Bee", "trip:/hotel/**"), ("revise", "Cee", "trip:/hotel/**")
 GONE, WINDOW = ("retract", "gone", "trip:/flight/**"), ("add", "window")
 CASES = [
-    ("flight hotel museum", BEE), ("hotel museum", BEE), ("hotel museum", WINDOW), ("hotel", BEE, {"killed": True}),
-    ("hotel museum", {"paused": True}), ("hotel", BEE, CEE),
-]  # fmt: skip
+    ("flight hotel museum", BEE),
+    ("hotel museum", BEE),
+    ("hotel museum", WINDOW),
+    ("hotel", BEE, {"killed": True}),
+    ("hotel museum", {"paused": True}),
+    ("hotel", BEE, CEE),
+]
 LONG = [
-    ("flight hotel", BEE, GONE), ("hotel museum", BEE, WINDOW), ("hotel", BEE, {"paused": True}),
-    ("hotel", WINDOW, {"killed": True}), ("hotel museum", BEE, {"killed": True}),
+    ("flight hotel", BEE, GONE),
+    ("hotel museum", BEE, WINDOW),
+    ("hotel", BEE, {"paused": True}),
+    ("hotel", WINDOW, {"killed": True}),
+    ("hotel museum", BEE, {"killed": True}),
     ("hotel", {"paused": True, "killed": True}),
-]  # fmt: skip
+]
 
 
 def trip(case):

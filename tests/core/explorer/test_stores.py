@@ -24,10 +24,12 @@ SHARDS = 16
 SAMPLE = 250  # states of a program that has too many to visit over a store
 ROOM = 1 << 28
 
-ONE_OPERATION = sorted({
-    *itertools.product([(op,) for op in ON_ONE_SCOPE], repeat=2),
-    *(pair for pair in pairs() if len(pair[0]) == len(pair[1]) == 1 and set("py") & set(pair[0][0] + pair[1][0])),
-})  # fmt: skip
+ONE_OPERATION = sorted(
+    {
+        *itertools.product([(op,) for op in ON_ONE_SCOPE], repeat=2),
+        *(pair for pair in pairs() if len(pair[0]) == len(pair[1]) == 1 and set("py") & set(pair[0][0] + pair[1][0])),
+    }
+)
 TWO_OPERATIONS = random.Random(4).sample([pair for pair in pairs() if len(pair[0]) > 1 < len(pair[1])], 8)
 ON_A_WILDCARD = [
     *(((first,), (second,)) for first in ("rw", "ew", "sw") for second in ("rx", "ex", "sp", "ey", "sz")),

@@ -49,9 +49,12 @@ def test_a_value_that_went_and_came_back_was_stale_meanwhile():
     assert witnesses("A1", *history) == [
         Witness(
             "a read c = 'v0' at 1 and committed at 4; in between, at 2, b wrote 'v1'",
-            (4, 2), "c", (1, 2, 4), ("v0", "v1"),
+            (4, 2),
+            "c",
+            (1, 2, 4),
+            ("v0", "v1"),
         )
-    ]  # fmt: skip
+    ]
 
 
 def test_the_boundaries_of_the_window_are_strict():
@@ -59,9 +62,14 @@ def test_the_boundaries_of_the_window_are_strict():
 
 
 def test_a_write_of_the_value_that_was_read_changes_nothing():
-    assert found(
-        op("a", 0, 1, writes={"c": 1}), op("a", 0, 2, writes={"c": 1}), op("b", 1, 3, reads={"c": 1}),
-    ) == set()  # fmt: skip
+    assert (
+        found(
+            op("a", 0, 1, writes={"c": 1}),
+            op("a", 0, 2, writes={"c": 1}),
+            op("b", 1, 3, reads={"c": 1}),
+        )
+        == set()
+    )
 
 
 def test_what_the_agent_wrote_itself_is_told_apart():
@@ -201,10 +209,13 @@ def test_the_witness_of_reordered_effects_names_the_first_that_is_out_of_place()
     io = [("log", 0), ("mail", 1), ("pay", 2)]
     assert witnesses("A6", op("a", 0, 1, io=io, co=[io[0], io[2], io[1]])) == [
         Witness(
-            "a issued log=0, mail=1, pay=2, and they left as log=0, pay=2, mail=1", (1,), "mail", (1,),
+            "a issued log=0, mail=1, pay=2, and they left as log=0, pay=2, mail=1",
+            (1,),
+            "mail",
+            (1,),
             ([["log", 0], ["mail", 1], ["pay", 2]], [["log", 0], ["pay", 2], ["mail", 1]]),
         )
-    ]  # fmt: skip
+    ]
 
 
 def test_the_chain_calls_a_trace_with_stale_generation_alone_l0_and_the_point_says_the_rest():

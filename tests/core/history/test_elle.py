@@ -14,9 +14,14 @@ from settlemark import Scope, ScopeError
 from settlemark.history import Access, elle_history, serializability
 
 apart = st.lists(
-    st.builds(access, st.sampled_from("pqrs"), st.sampled_from([("read", ""), ("write", "")]),
-              st.sampled_from(["db:/x", "db:/y"])), max_size=12,
-)  # fmt: skip
+    st.builds(
+        access,
+        st.sampled_from("pqrs"),
+        st.sampled_from([("read", ""), ("write", "")]),
+        st.sampled_from(["db:/x", "db:/y"]),
+    ),
+    max_size=12,
+)
 
 
 def parsed(log, **options):
@@ -119,20 +124,24 @@ def test_it_is_a_history_as_elle_wants_one(log):
 
 def test_a_write_skew_is_written_out():
     log = [
-        Access("p", "read", "db:/x"), Access("q", "read", "db:/y"), Access("p", "write", "db:/y"),
+        Access("p", "read", "db:/x"),
+        Access("q", "read", "db:/y"),
+        Access("p", "write", "db:/y"),
         Access("q", "write", "db:/x"),
-    ]  # fmt: skip
+    ]
     assert elle_history(log) == [
         {"index": n, "process": n % 3, "type": kind, "f": "txn", "transaction": name, "value": value}
-        for n, (kind, name, value) in enumerate([
-            ("invoke", "p", [["r", "db:/x", None], ["append", "db:/y", 3]]),
-            ("invoke", "q", [["r", "db:/y", None], ["append", "db:/x", 4]]),
-            ("invoke", None, [["r", "db:/x", None], ["r", "db:/y", None]]),
-            ("ok", "p", [["r", "db:/x", []], ["append", "db:/y", 3]]),
-            ("ok", "q", [["r", "db:/y", []], ["append", "db:/x", 4]]),
-            ("ok", None, [["r", "db:/x", [4]], ["r", "db:/y", [3]]]),
-        ])
-    ]  # fmt: skip
+        for n, (kind, name, value) in enumerate(
+            [
+                ("invoke", "p", [["r", "db:/x", None], ["append", "db:/y", 3]]),
+                ("invoke", "q", [["r", "db:/y", None], ["append", "db:/x", 4]]),
+                ("invoke", None, [["r", "db:/x", None], ["r", "db:/y", None]]),
+                ("ok", "p", [["r", "db:/x", []], ["append", "db:/y", 3]]),
+                ("ok", "q", [["r", "db:/y", []], ["append", "db:/x", 4]]),
+                ("ok", None, [["r", "db:/x", [4]], ["r", "db:/y", [3]]]),
+            ]
+        )
+    ]
 
 
 def test_scopes_that_overlap_share_a_list_for_each_pair_and_neighbours_share_none():
@@ -163,8 +172,9 @@ def test_those_that_add_share_a_list_with_who_reads_or_overwrites_and_none_with_
 def test_those_that_only_add_have_a_list_each():
     log = [access(name, ADD, "db:/x") for name in "pq"]
     assert [operation["value"] for operation in parsed(log)[:2]] == [
-        [["append", "db:/x {adds from 1}", 1]], [["append", "db:/x {adds from 2}", 2]],
-    ]  # fmt: skip
+        [["append", "db:/x {adds from 1}", 1]],
+        [["append", "db:/x {adds from 2}", 2]],
+    ]
 
 
 @pytest.mark.parametrize("name", ["db:/x {and} db:/y", "db:/x {adds from 1}"])
@@ -176,8 +186,9 @@ def test_no_scope_is_called_as_such_a_list_is(name):
 def test_what_did_not_commit_is_left_out_and_the_places_are_those_of_the_whole_log():
     log = [Access("p", "write", "db:/x"), Access("q", "write", "db:/x"), Access("p", "read", "db:/x")]
     assert [operation["value"] for operation in parsed(log, committed={"q"})] == [
-        [["append", "db:/x", 2]], [["r", "db:/x", [2]]],
-    ]  # fmt: skip
+        [["append", "db:/x", 2]],
+        [["r", "db:/x", [2]]],
+    ]
 
 
 def test_of_an_empty_log_nothing_is_written():

@@ -62,8 +62,9 @@ def test_a_record_says_what_was_read_and_written_by_its_versions(url, path):
         ("bob/1", 1, 2, {"cell:/x": "ada/1#1", "cell:/y": None}, {}),
     ]
     assert [(record.agent, record.preds, record.direct) for record in read(path)] == [
-        ("ada", [], True), ("bob", ["ada/1#1"], True),
-    ]  # fmt: skip
+        ("ada", [], True),
+        ("bob", ["ada/1#1"], True),
+    ]
 
 
 def sync(function):
@@ -111,8 +112,9 @@ def test_what_was_seen_already_when_it_was_read_is_not_stale(url, path):
                     other.call(sync(put), cell="y")
             tx.read("cell:/y")
     assert [(r.name, r.read_time, sorted(r.read_values)) for r in read(path)][2:] == [
-        ("ada/1", 0, ["cell:/x"]), ("ada/1", 2, ["cell:/y"]),
-    ]  # fmt: skip
+        ("ada/1", 0, ["cell:/x"]),
+        ("ada/1", 2, ["cell:/y"]),
+    ]
     assert analyze(read(path)).level is Level.L4
 
 
@@ -146,8 +148,11 @@ def test_what_somebody_went_back_over_is_retracted_and_who_had_read_it_stands(ur
             tx.call(sync(announce), cell="y")
         settlement.rewind("ada/1", by="eve", dry_run=False)
     assert [(r.name, r.aborted) for r in read(path)] == [
-        ("eve/1", False), ("ada/1", True), ("ada/1", True), ("bob/1", False),
-    ]  # fmt: skip
+        ("eve/1", False),
+        ("ada/1", True),
+        ("ada/1", True),
+        ("bob/1", False),
+    ]
     found = analyze(read(path))
     assert (found["A3"].count, found["A3x"].count, found.level) == (1, 1, Level.L1)
 
@@ -211,10 +216,13 @@ def test_a_transaction_that_is_called_as_an_earlier_one_of_the_file_has_an_id_of
                 settlement.rewind("ada/1", by="eve", dry_run=False)
     ids = [(record.id, record.preds, record.aborted) for record in read(path)]
     assert ids == [
-        ("ada/1#1", [], False), ("bob/1#1", ["ada/1#1"], False),
-        ("ada/1#1+2", [], True), ("bob/1#1+2", ["ada/1#1+2"], False),
-        ("ada/1#1+4", [], False), ("bob/1#1+4", ["ada/1#1+4"], False),
-    ]  # fmt: skip
+        ("ada/1#1", [], False),
+        ("bob/1#1", ["ada/1#1"], False),
+        ("ada/1#1+2", [], True),
+        ("bob/1#1+2", ["ada/1#1+2"], False),
+        ("ada/1#1+4", [], False),
+        ("bob/1#1+4", ["ada/1#1+4"], False),
+    ]
     assert analyze(read(path))["A3"].count == 1
 
 
@@ -402,11 +410,9 @@ class Agents:
 
 
 @given(
-    acts=st.lists(
-        st.tuples(st.integers(0, AGENTS - 1), st.sampled_from("rwwef"), st.sampled_from(CELLS)), max_size=60
-    ),
+    acts=st.lists(st.tuples(st.integers(0, AGENTS - 1), st.sampled_from("rwwef"), st.sampled_from(CELLS)), max_size=60),
     guards=st.builds(Guards, current=st.booleans(), reads=st.sampled_from(["settled", "early", "any"])),
-)  # fmt: skip
+)
 def test_writes_that_are_forgotten_early_leave_every_record_as_it_was(make_stage, acts, guards):
     stage, short, whole = make_stage(), [], []
     stage.protocol.chronicle = Both(Chronicle(short.append, writes=0), Chronicle(whole.append, writes=10**6))

@@ -31,7 +31,7 @@ def test_a_line_has_the_fields_of_the_papers_format():
     assert json.loads(encode(record)).items() >= {
         "agent": "a", "read_set": ["c"], "read_values": {"c": None}, "write_set": ["d"], "planned_tool": None,
         "aborted": False, "preds": [], "io": [], "co": [],
-    }.items()  # fmt: skip
+    }.items()  # fmt: skip # a table
 
 
 @pytest.mark.parametrize(

@@ -76,17 +76,22 @@ def test_an_operation_is_what_is_read_until_something_is_written(tmp_path, lines
 
 def test_what_was_written_since_it_was_read_is_in_a_record_of_its_own_just_before(tmp_path):
     chat = [
-        openai(("1", "get_date", {}), name="ada"), answer("1", "14 June"),
-        openai(("2", "set_date", {"date": "21 June"}), name="bob"), answer("2", "ok"),
-        openai(("3", "get_price", {}), name="ada"), answer("3", "7"),
-        openai(("4", "book_flight", {"to": "Riga"}), name="ada"), answer("4", "ok"),
-    ]  # fmt: skip
+        openai(("1", "get_date", {}), name="ada"),
+        answer("1", "14 June"),
+        openai(("2", "set_date", {"date": "21 June"}), name="bob"),
+        answer("2", "ok"),
+        openai(("3", "get_price", {}), name="ada"),
+        answer("3", "7"),
+        openai(("4", "book_flight", {"to": "Riga"}), name="ada"),
+        answer("4", "ok"),
+    ]
     imported = import_trace(dumped(tmp_path / "chat.jsonl", chat))
     ada = [r for r in imported.records if r.agent == "ada"]
 
     assert [(r.read_time, r.write_time, r.read_set, r.write_set) for r in ada] == [
-        (1, 4, ["date"], []), (3, 5, ["price"], ["flight:/Riga"]),
-    ]  # fmt: skip
+        (1, 4, ["date"], []),
+        (3, 5, ["price"], ["flight:/Riga"]),
+    ]
     assert found(imported) == {"A1": 1}
 
 
@@ -165,10 +170,12 @@ def test_of_conversations_with_times_it_is_known_what_ran_beside_what(tmp_path):
 
 def test_agents_of_one_conversation_go_by_their_names(tmp_path):
     chat = [
-        openai(("1", "get_date", {}), name="ada"), answer("1", "14 June"),
-        openai(("2", "set_date", {"date": "21 June"}), name="bob"), answer("2", "ok"),
+        openai(("1", "get_date", {}), name="ada"),
+        answer("1", "14 June"),
+        openai(("2", "set_date", {"date": "21 June"}), name="bob"),
+        answer("2", "ok"),
         {"role": "assistant", "name": "ada", "content": "It is the 14th."},
-    ]  # fmt: skip
+    ]
     imported = import_trace(dumped(tmp_path / "chat.jsonl", chat))
 
     assert [r.agent for r in imported.records] == ["setup", "bob", "ada"]
@@ -177,11 +184,15 @@ def test_agents_of_one_conversation_go_by_their_names(tmp_path):
 
 def test_who_reads_again_before_acting_is_not_stale(tmp_path):
     chat = [
-        openai(("1", "get_date", {}), name="ada"), answer("1", "14 June"),
-        openai(("2", "set_date", {"date": "21 June"}), name="bob"), answer("2", "ok"),
-        openai(("3", "get_date", {}), name="ada"), answer("3", "The party is on 21 June."),
-        openai(("4", "book_flight", {"to": "Riga"}), name="ada"), answer("4", "ok"),
-    ]  # fmt: skip
+        openai(("1", "get_date", {}), name="ada"),
+        answer("1", "14 June"),
+        openai(("2", "set_date", {"date": "21 June"}), name="bob"),
+        answer("2", "ok"),
+        openai(("3", "get_date", {}), name="ada"),
+        answer("3", "The party is on 21 June."),
+        openai(("4", "book_flight", {"to": "Riga"}), name="ada"),
+        answer("4", "ok"),
+    ]
     imported = import_trace(dumped(tmp_path / "chat.jsonl", chat))
 
     assert found(imported) == {}
@@ -206,8 +217,10 @@ def test_what_is_not_understood_is_counted_with_its_line_and_why(tmp_path):
 
     assert (imported.parsed, imported.total) == (2, 5)
     assert [(line, why.split(":")[0]) for line, why in imported.skipped] == [
-        (2, "no JSON"), (3, "no message"), (6, "a conversation without messages"),
-    ]  # fmt: skip
+        (2, "no JSON"),
+        (3, "no message"),
+        (6, "a conversation without messages"),
+    ]
     assert imported.notes[-1].startswith("2 calls have no answer: whether they acted is not known")
     assert imported.records == []
 

@@ -26,12 +26,12 @@ def event(kind, run, node=None, *, step=1, parents=("g",), name=None, tags=None,
     metadata = {} if node is None else {
         "langgraph_node": node, "langgraph_step": step, "langgraph_path": ["__pregel_pull", node],
         "langgraph_checkpoint_ns": f"{node}:{run}",
-    }  # fmt: skip
+    }  # fmt: skip # a table
     tags = tags if tags is not None else [f"graph:step:{step}"] if "chain" in kind and node is not None else []
     return {
         "event": f"on_{kind}", "run_id": run, "name": name or node or "LangGraph", "tags": tags, "metadata": metadata,
         "parent_ids": list(parents), "data": data,
-    }  # fmt: skip
+    }  # fmt: skip # a table
 
 
 def node(name, step, given, output):
@@ -53,9 +53,10 @@ def test_events_tell_nodes_by_what_they_were_given_and_returned_on_both_clocks(t
 
     assert str(imported) == "6 of 6 parsed as langgraph-events"
     assert shown(imported) == [
-        ("input", {}, {"date": "14 June"}), ("plan", {"date": "14 June"}, {"date": "21 June"}),
+        ("input", {}, {"date": "14 June"}),
+        ("plan", {"date": "14 June"}, {"date": "21 June"}),
         ("book", {"date": "14 June"}, {"flight": "14 June"}),
-    ]  # fmt: skip
+    ]
     assert [(r.read_barrier, r.write_barrier) for r in imported.records[1:]] == [(0, 1), (0, 1)]
     assert found(imported) == {"A1": 1, "A1-semantic": 1}
 
@@ -143,7 +144,7 @@ NO_NODE = 'a node without langgraph_node, langgraph_step or parent_ids: was it m
         ({**PLAN, "event": "chain"}, "chain is no event that is known"),
         (tool("end", "z", output="x"), "a tool ends that has not begun in this file"),
     ],
-)  # fmt: skip
+)
 def test_events_that_are_not_understood_are_told_with_why(tmp_path, value, why):
     imported = import_trace(dumped(tmp_path / "e.jsonl", [BEGUN, value]))
     assert (imported.parsed, imported.skipped) == (1, [(2, why)])
@@ -165,10 +166,13 @@ def result(step, name, writes, error=None):
 
 
 DEBUG = [
-    task(1, "plan", {"date": "14 June"}), task(1, "book", {"date": "14 June"}),
-    result(1, "plan", {"date": "21 June"}), result(1, "book", [["flight", "14 June"]]),
-    task(2, "tell", {"date": "21 June", "flight": "14 June"}), result(2, "tell", {}),
-]  # fmt: skip
+    task(1, "plan", {"date": "14 June"}),
+    task(1, "book", {"date": "14 June"}),
+    result(1, "plan", {"date": "21 June"}),
+    result(1, "book", [["flight", "14 June"]]),
+    task(2, "tell", {"date": "21 June", "flight": "14 June"}),
+    result(2, "tell", {}),
+]
 
 
 def test_debug_tells_supersteps_and_what_nodes_were_given(tmp_path):
@@ -176,9 +180,11 @@ def test_debug_tells_supersteps_and_what_nodes_were_given(tmp_path):
 
     assert str(imported) == "6 of 6 parsed as langgraph-stream"
     assert [(r.agent, r.read_set, r.write_set, r.write_barrier) for r in imported.records] == [
-        ("input", [], ["date"], None), ("plan", ["date"], ["date"], 1), ("book", ["date"], ["flight"], 1),
+        ("input", [], ["date"], None),
+        ("plan", ["date"], ["date"], 1),
+        ("book", ["date"], ["flight"], 1),
         ("tell", ["date", "flight"], [], 2),
-    ]  # fmt: skip
+    ]
     assert found(imported) == {"A1": 1, "A1-semantic": 1}
     assert imported.notes == []
 
@@ -186,8 +192,11 @@ def test_debug_tells_supersteps_and_what_nodes_were_given(tmp_path):
 def test_tasks_tell_the_same_without_the_numbers(tmp_path):
     imported = import_trace(dumped(tmp_path / "t.jsonl", [["tasks", each["payload"]] for each in DEBUG]))
     assert [(r.agent, r.write_barrier) for r in imported.records] == [
-        ("input", None), ("plan", 1), ("book", 1), ("tell", 2),
-    ]  # fmt: skip
+        ("input", None),
+        ("plan", 1),
+        ("book", 1),
+        ("tell", 2),
+    ]
     assert found(imported) == {"A1": 1, "A1-semantic": 1}
 
 
@@ -199,18 +208,22 @@ def test_a_task_that_failed_takes_its_superstep_with_it(tmp_path):
 
 
 VALUES = [
-    ["values", {"date": "14 June"}], ["updates", {"plan": {"date": "21 June"}}],
-    ["updates", {"book": {"flight": "14 June"}}], ["values", {"date": "21 June", "flight": "14 June"}],
-    ["updates", {"tell": None}], ["values", {"date": "21 June", "flight": "14 June"}],
-]  # fmt: skip
+    ["values", {"date": "14 June"}],
+    ["updates", {"plan": {"date": "21 June"}}],
+    ["updates", {"book": {"flight": "14 June"}}],
+    ["values", {"date": "21 June", "flight": "14 June"}],
+    ["updates", {"tell": None}],
+    ["values", {"date": "21 June", "flight": "14 June"}],
+]
 
 
 def test_updates_with_values_tell_it_too(tmp_path):
     imported = import_trace(dumped(tmp_path / "v.jsonl", VALUES))
     assert shown(imported)[1:] == [
-        ("plan", {"date": "14 June"}, {"date": "21 June"}), ("book", {"date": "14 June"}, {"flight": "14 June"}),
+        ("plan", {"date": "14 June"}, {"date": "21 June"}),
+        ("book", {"date": "14 June"}, {"flight": "14 June"}),
         ("tell", {"date": "21 June", "flight": "14 June"}, {}),
-    ]  # fmt: skip
+    ]
     assert found(imported) == {"A1": 1, "A1-semantic": 1}
 
 
@@ -219,12 +232,15 @@ def test_updates_alone_have_no_reads_and_values_alone_no_nodes_and_that_is_said(
     values = import_trace(dumped(tmp_path / "v.jsonl", [each for each in VALUES if each[0] == "values"]))
 
     assert shown(updates) == [
-        ("plan", {}, {"date": "21 June"}), ("book", {}, {"flight": "14 June"}), ("tell", {}, {}),
-    ]  # fmt: skip
+        ("plan", {}, {"date": "21 June"}),
+        ("book", {}, {"flight": "14 June"}),
+        ("tell", {}, {}),
+    ]
     assert updates.notes[0].startswith("updates tell what nodes returned, and not what they were given")
     assert [(r.agent, r.write_set) for r in values.records] == [
-        ("input", ["date"]), ("superstep 1", ["date", "flight"]),
-    ]  # fmt: skip
+        ("input", ["date"]),
+        ("superstep 1", ["date", "flight"]),
+    ]
     assert values.notes[0].startswith("values tell what has changed, and not who changed it")
 
 

@@ -28,7 +28,7 @@ GOOD = {
     "spans": [
         spans.chat(1, 2, "a"), spans.tool("x", 2, 3, call="a"), *spans.AGENTS, {"resourceSpans": [{"scopeSpans": []}]},
     ],
-}  # fmt: skip
+}  # fmt: skip # a table
 
 
 def places(value, path=()):

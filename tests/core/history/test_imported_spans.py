@@ -27,11 +27,15 @@ def otlp(value):
 def span(name, start, end, *, parent="", trace="t1", status=None, **attributes):
     attributes = {key.replace("__", "."): value for key, value in attributes.items()}
     return {
-        "traceId": trace, "spanId": f"{name} {start}", "parentSpanId": parent, "name": name,
-        "startTimeUnixNano": str(int(start * SECOND)), "endTimeUnixNano": str(int(end * SECOND)),
+        "traceId": trace,
+        "spanId": f"{name} {start}",
+        "parentSpanId": parent,
+        "name": name,
+        "startTimeUnixNano": str(int(start * SECOND)),
+        "endTimeUnixNano": str(int(end * SECOND)),
         "attributes": [{"key": key, "value": otlp(value)} for key, value in attributes.items()],
         "status": {} if status is None else {"code": status},
-    }  # fmt: skip
+    }
 
 
 def tool(name, start, end, *, call="", given=None, result="ok", parent="", agent=None, **more):
@@ -39,18 +43,28 @@ def tool(name, start, end, *, call="", given=None, result="ok", parent="", agent
     more |= {"gen_ai__tool__call__result": result} if result is not None else {}
     more.setdefault("gen_ai__tool__call__arguments", json.dumps(given or {}))
     return span(
-        f"execute_tool {name}", start, end, parent=parent, gen_ai__operation__name="execute_tool",
-        gen_ai__tool__name=name, gen_ai__tool__call__id=call,
+        f"execute_tool {name}",
+        start,
+        end,
+        parent=parent,
+        gen_ai__operation__name="execute_tool",
+        gen_ai__tool__name=name,
+        gen_ai__tool__call__id=call,
         **more,
-    )  # fmt: skip
+    )
 
 
 def chat(start, end, *calls, parent="", **more):
     parts = [{"type": "tool_call", "id": call, "name": "x", "arguments": {}} for call in calls]
     return span(
-        "chat", start, end, parent=parent, gen_ai__operation__name="chat",
-        gen_ai__output__messages=json.dumps([{"role": "assistant", "parts": parts}]), **more,
-    )  # fmt: skip
+        "chat",
+        start,
+        end,
+        parent=parent,
+        gen_ai__operation__name="chat",
+        gen_ai__output__messages=json.dumps([{"role": "assistant", "parts": parts}]),
+        **more,
+    )
 
 
 def imported_from(path, spans, **options):
@@ -88,9 +102,10 @@ def test_without_a_model_s_answer_calls_that_overlap_were_issued_in_the_order_in
     path,
 ):
     spans = [
-        tool("send_mail", 1, 4, given={"to": "a"}), tool("send_mail", 2, 3, given={"to": "b"}),
+        tool("send_mail", 1, 4, given={"to": "a"}),
+        tool("send_mail", 2, 3, given={"to": "b"}),
         tool("send_mail", 5, 6, given={"to": "c"}),
-    ]  # fmt: skip
+    ]
     imported = imported_from(path, spans)
 
     assert found(imported) == {"A6": 1}
@@ -162,11 +177,11 @@ def test_the_names_of_openinference_and_openllmetry_are_understood(path):
                  input__value=json.dumps({"to": call}), output__value="sent") | {"spanId": call}
             for call, end in (("a", 4), ("b", 3))
         ),
-    ]  # fmt: skip
+    ]  # fmt: skip # a list of names and values
     metry = [
         span("send_mail.tool", 2 + n, 9 - n, traceloop__span__kind="tool", traceloop__entity__name="send_mail",
              traceloop__entity__input=json.dumps({"to": n})) for n in range(2)
-    ]  # fmt: skip
+    ]  # fmt: skip # a list of names and values
     for spans in (inference, metry):
         imported = imported_from(path, spans)
         assert (imported.skipped, found(imported)) == ([], {"A6": 1})
@@ -206,9 +221,11 @@ async def test_what_the_sdk_dumps_of_a_run_tells_its_effects_order(path, monkeyp
 
     async def send(to):
         given = {
-            "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "send_mail", "gen_ai.tool.call.id": to,
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": "send_mail",
+            "gen_ai.tool.call.id": to,
             "gen_ai.tool.call.arguments": json.dumps({"to": to}),
-        }  # fmt: skip
+        }
         with tracer.start_as_current_span("execute_tool send_mail", attributes=given):
             for _ in range(50 if to == "a" else 0):
                 await asyncio.sleep(0)

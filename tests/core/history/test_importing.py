@@ -13,10 +13,13 @@ from settlemark.history._importers.importing import format_of
 CHAT = {"role": "assistant", "content": "Hello."}
 EVENT = {"event": "on_chain_start", "run_id": "1", "data": {}, "metadata": {}, "parent_ids": []}
 SPAN = {
-    "name": "chat", "context": {"trace_id": "0x1", "span_id": "0x2"}, "parent_id": None,
-    "start_time": "2026-06-01T10:00:00Z", "end_time": "2026-06-01T10:00:01Z",
+    "name": "chat",
+    "context": {"trace_id": "0x1", "span_id": "0x2"},
+    "parent_id": None,
+    "start_time": "2026-06-01T10:00:00Z",
+    "end_time": "2026-06-01T10:00:01Z",
     "attributes": {"gen_ai.operation.name": "chat"},
-}  # fmt: skip
+}
 OWN = json.loads(encode(OpRecord(agent="a", read_time=0, write_time=1)))
 
 KNOWN = [
@@ -97,8 +100,9 @@ def test_a_format_may_be_forced_and_one_that_is_none_is_refused(tmp_path):
     path.write_text('{"date": "14 June"}\n{"date": "21 June"}\n')
     imported = import_trace(path, "langgraph-stream")
     assert [(r.agent, r.write_values) for r in imported.records] == [
-        ("input", {"date": "14 June"}), ("superstep 1", {"date": "21 June"}),
-    ]  # fmt: skip
+        ("input", {"date": "14 June"}),
+        ("superstep 1", {"date": "21 June"}),
+    ]
     assert (imported.parsed, imported.total) == (2, 2)
     with pytest.raises(UsageError, match="format='csv' is unknown: choose auto or one of history, spans"):
         import_trace(path, "csv")

@@ -56,9 +56,12 @@ def test_of_all_that_is_recorded_the_first_write_is_the_plan_s_and_its_agent_s()
     recorder.begin("ada").commit(writes={"room": 2})
 
     assert [(r.agent, r.write_set, r.planned_tool) for r in recorder.records] == [
-        ("setup", ["date"], None), ("ada", [], None), ("ada", ["room"], "book"), ("the tools", ["mail"], None),
+        ("setup", ["date"], None),
+        ("ada", [], None),
+        ("ada", ["room"], "book"),
+        ("the tools", ["mail"], None),
         ("ada", ["room"], None),
-    ]  # fmt: skip
+    ]
     with pytest.raises(StateError):
         plan.commit()
 
@@ -128,8 +131,10 @@ def test_of_calls_with_one_id_the_latest_of_the_tool_is_taken():
     for tool, sign in (("book", "1"), ("book", "2"), ("pay", "3")):
         plans.made("call-0", "ada", tool, {ANYWHERE: {tool: sign}})
     assert [plans.take("call-0", tool).registry for tool in ("book", "pay", "book")] == [
-        {"book": "2"}, {"pay": "3"}, {"book": "1"},
-    ]  # fmt: skip
+        {"book": "2"},
+        {"pay": "3"},
+        {"book": "1"},
+    ]
 
 
 def test_one_that_is_given_back_is_there_again_wherever_it_is_carried_out():

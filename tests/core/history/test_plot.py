@@ -16,8 +16,10 @@ from settlemark.history._detect.plot import draw
 
 STALE = Witness(
     "ada read flight at 3, bob overwrote it at 5, and ada committed at 9 what it had made of the old one",
-    (3, 2), "flight", (3, 5, 9),
-)  # fmt: skip
+    (3, 2),
+    "flight",
+    (3, 5, 9),
+)
 SPLIT = Witness("ada read one and bob the other", (1, 2))
 FOUND = {
     "trip.jsonl": [Verdict("A1", 1234, [STALE, SPLIT]), Verdict("A4", 1, [SPLIT]), Verdict("A6")],
@@ -60,7 +62,7 @@ def test_each_anomaly_that_was_found_has_a_row_with_its_name_its_times_and_the_s
          "trip.jsonl: A1, stale generation, 1,234 times"],
         ["read", "read", SPLIT.sentence, "trip.jsonl: A4, split view, 1 times"],
         ["chosen at 2", "committed at 7", "bob chose pay, which was gone", "other.jsonl: A2, phantom tool, 2 times"],
-    ]  # fmt: skip
+    ]  # fmt: skip # a list of names and values
 
 
 def test_no_text_of_the_picture_hides_another_or_a_mark_or_is_cut_off(drawn):

@@ -101,9 +101,13 @@ def test_values_of_whatever_kind_are_recorded_as_json(history):
     when = datetime(2026, 6, 14, tzinfo=UTC)
     values = {"when": when, "sum": Decimal("1.5"), "nan": nan, "most": inf, "pair": (1, 2), "of": {3: True}}
     plain = {
-        "when": "2026-06-14T00:00:00+00:00", "sum": "Decimal('1.5')", "nan": "nan", "most": "inf", "pair": [1, 2],
+        "when": "2026-06-14T00:00:00+00:00",
+        "sum": "Decimal('1.5')",
+        "nan": "nan",
+        "most": "inf",
+        "pair": [1, 2],
         "of": {"3": True},
-    }  # fmt: skip
+    }
     made = recorder.begin("ada", reads=values).commit(writes=values, io=[("mail", when)])
     assert records() == [made]
     assert (made.read_values, made.write_values) == (plain, plain)
@@ -158,8 +162,10 @@ def test_a_later_recorder_goes_on_with_the_history_at_its_clock(tmp_path):
             assert (recorder.clock, recorder.written_at("x")) == (n, n)
             recorder.begin("ada", reads={"x": n - 1 if n else None}).commit(writes={"x": n})
     assert [(r.id, r.read_time, r.write_time, r.preds) for r in read(path)] == [
-        ("1", 0, 1, []), ("2", 1, 2, ["1"]), ("3", 2, 3, ["2"]),
-    ]  # fmt: skip
+        ("1", 0, 1, []),
+        ("2", 1, 2, ["1"]),
+        ("3", 2, 3, ["2"]),
+    ]
     assert absent(read(path)) == {}
 
 

@@ -61,9 +61,12 @@ def test_a_secondary_that_lags_splits_the_view_whenever_it_was_read():
             {
                 "sentence": "bob read plan = 'fly' from eu at 3 (version 1), and ada read plan = 'drive' from primary"
                 " at 9 (version 2)",
-                "records": list(records), "cell": "plan", "times": [3, 9], "values": ["fly", "drive"],
+                "records": list(records),
+                "cell": "plan",
+                "times": [3, 9],
+                "values": ["fly", "drive"],
             }
-        ]  # fmt: skip
+        ]
 
 
 def test_the_primary_says_other_things_at_other_versions_and_that_is_no_split_view():
@@ -165,9 +168,15 @@ def test_a_value_that_is_no_json_is_refused_and_nothing_is_written(tmp_path):
 def test_another_file_is_no_log_of_reads(tmp_path):
     path = tmp_path / "h.jsonl"
     for line in (
-        '{"agent": "ada", "read_time": 0, "write_time": 1}', '{"role": "user"}', "no json", "",
-        '{"cell": "plan", "value": 1}', '{"replica": "eu", "value": 1}', '["cell", "replica"]', '"cell replica"',
-    ):  # fmt: skip
+        '{"agent": "ada", "read_time": 0, "write_time": 1}',
+        '{"role": "user"}',
+        "no json",
+        "",
+        '{"cell": "plan", "value": 1}',
+        '{"replica": "eu", "value": 1}',
+        '["cell", "replica"]',
+        '"cell replica"',
+    ):
         path.write_text(line)
         assert not is_read_log(path), line
 

@@ -40,8 +40,9 @@ class Run:
 
 NODES = st.lists(
     st.lists(st.tuples(st.sets(st.sampled_from("xyz")), st.sets(st.sampled_from("xyz"))), min_size=1, max_size=3),
-    min_size=1, max_size=4,
-)  # fmt: skip
+    min_size=1,
+    max_size=4,
+)
 
 
 @given(NODES)

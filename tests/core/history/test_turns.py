@@ -93,8 +93,10 @@ def test_every_write_of_a_turn_goes_by_what_was_read_before_it():
         turns.ended(n, "ok", at=turns.now())
 
     assert [(r.read_set, r.write_set, len(r.io)) for r in recorder.records[1:]] == [
-        (["date"], ["mail:/a"], 0), (["date"], ["date"], 0), ([], ["mail:/b"], 3),
-    ]  # fmt: skip
+        (["date"], ["mail:/a"], 0),
+        (["date"], ["date"], 0),
+        ([], ["mail:/b"], 3),
+    ]
     assert found(recorder) == {}
 
 
@@ -156,8 +158,9 @@ def test_a_turn_that_goes_on_has_one_order_over_all_its_calls():
 
     last = recorder.records[-1]
     assert [[cell for cell, _ in order] for order in (last.io, last.co)] == [
-        ["mail:/0", "mail:/1", "mail:/2"], ["mail:/2", "mail:/0", "mail:/1"],
-    ]  # fmt: skip
+        ["mail:/0", "mail:/1", "mail:/2"],
+        ["mail:/2", "mail:/0", "mail:/1"],
+    ]
 
 
 def test_calls_whose_ends_are_not_told_have_no_order_and_that_is_counted():

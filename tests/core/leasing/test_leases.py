@@ -227,7 +227,7 @@ def test_a_transaction_needs_no_lease_and_none_is_held_against_it(settlement):
 PLACES = [
     "desk:/", "desk:/hall", "desk:/hall/1", "desk:/hall/1/lamp", "desk:/hall/*", "desk:/*/1", "desk:/hall!",
     "desk:/hallway", "desk:/Hall", "desk:/h\u00e4ll", "desk:/hall/\U0001f4a1", "chair:/hall",
-]  # fmt: skip
+]  # fmt: skip # a list of names and values
 
 
 @pytest.mark.every_store

@@ -101,8 +101,14 @@ def an_outcome_is_told_of_one_effect_and_of_no_other_and_is_news_to_whoever_had_
     twins.ours.write(told(what=Outcome.UNKNOWN, error="lost", tag=Tag.UNRESOLVED, note="ask", at=4.0))
     first, second = loaded(twins.ours).effects
     assert (first.outcome, first.result, first.error, first.tag, first.note, first.settled_at, first.dealt_at) == (
-        Outcome.UNKNOWN, '{"id":7}', "lost", Tag.UNRESOLVED, "ask", 4.0, None,
-    )  # fmt: skip
+        Outcome.UNKNOWN,
+        '{"id":7}',
+        "lost",
+        Tag.UNRESOLVED,
+        "ask",
+        4.0,
+        None,
+    )
     assert (second.outcome, second.result, second.settled_at) == (Outcome.INTENDED, None, None)
 
 
@@ -120,8 +126,9 @@ def what_a_person_says_is_said_of_one_effect_and_of_no_other(twins: Twins) -> No
     twins.ours.write(Said("trip#1/0", '"yes"', "ada", 4.0, dealt=True))
     twins.ours.write(Said("trip#1/1", '"no"', "bob", 5.0, dealt=False))
     assert [(e.said, e.said_by, e.said_at, e.dealt_at) for e in loaded(twins.ours).effects] == [
-        ('"yes"', "ada", 4.0, 4.0), ('"no"', "bob", 5.0, None),
-    ]  # fmt: skip
+        ('"yes"', "ada", 4.0, 4.0),
+        ('"no"', "bob", 5.0, None),
+    ]
 
 
 def who_may_still_be_sending_is_noted_of_the_effects_that_are_named(twins: Twins) -> None:
@@ -156,17 +163,25 @@ def a_key_finds_the_attempt_that_has_it(twins: Twins) -> None:
 def of_several_ages(twins: Twins) -> None:
     """Attempts in no order, some of them as old as another; effects in no order."""
     twins.write(
-        opened("late", at=5.0, epoch=2), opened("early", at=1.0, epoch=9), opened("same", 2, at=5.0, epoch=1),
-        opened("same", 10, at=5.0, epoch=1), opened("same", 1, at=5.0, epoch=1), opened("other", at=3.0, run="other"),
-    )  # fmt: skip
+        opened("late", at=5.0, epoch=2),
+        opened("early", at=1.0, epoch=9),
+        opened("same", 2, at=5.0, epoch=1),
+        opened("same", 10, at=5.0, epoch=1),
+        opened("same", 1, at=5.0, epoch=1),
+        opened("other", at=3.0, run="other"),
+    )
     twins.write(*(intent("same", n, p) for n in (2, 10, 1) for p in (10, 9)), intent("other", 1, 3), intent("late"))
     twins.other.write(opened("theirs", at=2.0), intent("theirs"))
 
 
 AGES = [
-    ("early#1 mine", []), ("other#1 mine", ["book 3"]), ("same#1 mine", ["book 9", "book 10"]),
-    ("same#2 mine", ["book 9", "book 10"]), ("same#10 mine", ["book 9", "book 10"]), ("late#1 mine", ["book 0"]),
-]  # fmt: skip
+    ("early#1 mine", []),
+    ("other#1 mine", ["book 3"]),
+    ("same#1 mine", ["book 9", "book 10"]),
+    ("same#2 mine", ["book 9", "book 10"]),
+    ("same#10 mine", ["book 9", "book 10"]),
+    ("late#1 mine", ["book 0"]),
+]
 
 
 def all_attempts_are_listed_from_the_oldest_to_the_newest(twins: Twins) -> None:
@@ -190,8 +205,10 @@ def unfinished_with_an_outcome_are_the_attempts_that_have_such_an_effect_with_th
     twins.other.write(told("other#1/3", Outcome.UNKNOWN), told("same#10/10", Outcome.UNKNOWN))
     assert shown(twins.ours.book(lambda book: book.unfinished(Outcome.UNKNOWN))) == [
         ("early#1 mine", ["book 0"]),
-        ("same#1 mine", ["book 9", "book 10"]), ("same#10 mine", ["book 9"]), ("late#1 mine", ["book 0"]),
-    ]  # fmt: skip
+        ("same#1 mine", ["book 9", "book 10"]),
+        ("same#10 mine", ["book 9"]),
+        ("late#1 mine", ["book 0"]),
+    ]
 
 
 def unresolved_are_the_effects_that_an_abort_left_and_that_happened_or_may_have(twins: Twins) -> None:
@@ -204,8 +221,10 @@ def unresolved_are_the_effects_that_an_abort_left_and_that_happened_or_may_have(
     twins.other.write(told("other#1/3", tag=Tag.LEAKED), told("same#10/10", tag=Tag.LEAKED))
     assert shown(twins.ours.book(lambda book: book.unresolved())) == [
         ("early#1 mine", ["book 0"]),
-        ("same#1 mine", ["book 9", "book 10"]), ("same#10 mine", ["book 9"]), ("late#1 mine", ["book 0"]),
-    ]  # fmt: skip
+        ("same#1 mine", ["book 9", "book 10"]),
+        ("same#10 mine", ["book 9"]),
+        ("late#1 mine", ["book 0"]),
+    ]
 
 
 def in_doubt_of_a_run_is_what_nobody_knows_of_in_an_attempt_that_goes_on_or_left_residue(twins: Twins) -> None:
@@ -225,9 +244,13 @@ def in_doubt_of_a_run_is_nothing_that_is_known_or_clean_or_of_another_run_or_of_
 ) -> None:
     unknown, left = {"what": Outcome.UNKNOWN}, {"tag": Tag.UNRESOLVED}
     ended_with = {
-        "left": {**unknown, **left}, "dealt": {**unknown, **left}, "clean": {**unknown, "tag": Tag.CLEAN},
-        "untold": unknown, "known": left, "seen": left,
-    }  # fmt: skip
+        "left": {**unknown, **left},
+        "dealt": {**unknown, **left},
+        "clean": {**unknown, "tag": Tag.CLEAN},
+        "untold": unknown,
+        "known": left,
+        "seen": left,
+    }
     for side in (twins.other, twins.ours):
         for run in ("run", "other"):
             for name, parts in ended_with.items():
@@ -463,7 +486,7 @@ def payloads_go_of_what_settled_before_and_nothing_is_left_of_or_in_doubt(twins:
     assert sweep(twins.ours, now=10.5, before=14.0)[:3] == expected[:3]
     assert pruned(twins.ours) == {
         "a#1": True, "a#2": False, "b#1": True, "c#1": False, "d#1": False, "e#1": False, "open#1": False,
-    }  # fmt: skip
+    }  # fmt: skip # a table
     assert counted(twins.ours, now=10.5, before=14.0)[:3] == (0, 0, 2)
     assert counted(twins.ours, now=10.5, before=16.0)[:3] == (2, 0, 2)
     assert counted(twins.ours, now=FAR, before=16.0)[:3] == (0, 4, 2)
@@ -533,9 +556,13 @@ def the_keys_of_a_pruned_attempt_stay_when_news_of_it_has_to_be_looked_at(twins:
     sweep(twins.ours, now=20.0, before=30.0)
     sweep(twins.other, now=20.0, before=30.0)
     late = (
-        told("a#1/0", tag=Tag.LEAKED), told("b#1/0", Outcome.UNKNOWN), told("c#1/0", Outcome.INTENDED),
-        told("d#1/0", tag=Tag.CLEAN), told("e#1/0", tag=Tag.LEAKED), Said("e#1/0", '"seen"', "ada", 2.0, dealt=True),
-    )  # fmt: skip
+        told("a#1/0", tag=Tag.LEAKED),
+        told("b#1/0", Outcome.UNKNOWN),
+        told("c#1/0", Outcome.INTENDED),
+        told("d#1/0", tag=Tag.CLEAN),
+        told("e#1/0", tag=Tag.LEAKED),
+        Said("e#1/0", '"seen"', "ada", 2.0, dealt=True),
+    )
     twins.ours.write(*late)
     twins.other.write(told("f#1/0", tag=Tag.LEAKED))
     assert counted(twins.ours, now=59.9, before=0.0)[:3] == (0, 0, 0)
@@ -612,9 +639,8 @@ def taken(side: Side, key: str, budget: str, bucket: str, amount: int, stands: A
 def budgeted(twins: Twins) -> None:
     for side, more in ((twins.other, 50), (twins.ours, 0)):
         for number, (key, budget, bucket) in enumerate(
-            (key, budget, bucket)
-            for key in ("k2", "k1") for budget in ("usd", "eur") for bucket in ("run:b", "run:a")
-        ):  # fmt: skip
+            (key, budget, bucket) for key in ("k2", "k1") for budget in ("usd", "eur") for bucket in ("run:b", "run:a")
+        ):
             taken(side, key, budget, bucket, number + more)
 
 
@@ -623,15 +649,20 @@ def what_a_key_takes_and_what_a_bucket_has_is_found_by_their_names(twins: Twins)
     ask = twins.ours.book
     found = [(s.budget, s.bucket, int(s.asked), int(s.amount), s.stands) for s in ask(lambda b: b.purse.spends("k1"))]
     assert found == [
-        ("eur", "run:a", 8, 7, "reserved"), ("eur", "run:b", 7, 6, "reserved"),
-        ("usd", "run:a", 6, 5, "reserved"), ("usd", "run:b", 5, 4, "reserved"),
-    ]  # fmt: skip
+        ("eur", "run:a", 8, 7, "reserved"),
+        ("eur", "run:b", 7, 6, "reserved"),
+        ("usd", "run:a", 6, 5, "reserved"),
+        ("usd", "run:b", 5, 4, "reserved"),
+    ]
     assert [s.key for s in ask(lambda b: b.purse.spends("k2"))] == ["k2"] * 4
     assert ask(lambda b: b.purse.bucket("usd", "run:b")) == Bucket("usd", "run:b", Decimal(104), Decimal(0), Decimal(4))
     assert ask(lambda b: b.purse.bucket("usd", "run:c")) is None
     assert [(b.budget, b.bucket, int(b.reserved)) for b in ask(lambda b: b.purse.buckets())] == [
-        ("eur", "run:a", 7), ("eur", "run:b", 6), ("usd", "run:a", 5), ("usd", "run:b", 4),
-    ]  # fmt: skip
+        ("eur", "run:a", 7),
+        ("eur", "run:b", 6),
+        ("usd", "run:a", 5),
+        ("usd", "run:b", 4),
+    ]
     assert [row[-1] for row in twins.ours.rows("head")] == [1]
 
 
@@ -699,13 +730,20 @@ def of_several_debts(twins: Twins) -> None:
         state, reason = (State.ABORTED, Reason.FAILED) if number == 1 else (State.COMMITTED, None)
         twins.write(ended(name, attempt, state, at=10.0, reason=Reason.REWOUND if number == 2 else reason))
     owes(
-        twins, owing("z", due=9.0), owing("done", due=9.0), owing("struck", at=0.5), owing("told", at=0.5),
-        owing("call", tool="call"), owing("undone", attempt=2), owing("back", "tour"),
-    )  # fmt: skip
+        twins,
+        owing("z", due=9.0),
+        owing("done", due=9.0),
+        owing("struck", at=0.5),
+        owing("told", at=0.5),
+        owing("call", tool="call"),
+        owing("undone", attempt=2),
+        owing("back", "tour"),
+    )
     twins.ours.write(
-        OwedChange("done", 20.0, fulfilled="tour#1/0"), OwedChange("told", 22.0, told=Told.ALERTED),
+        OwedChange("done", 20.0, fulfilled="tour#1/0"),
+        OwedChange("told", 22.0, told=Told.ALERTED),
         OwedChange("struck", 21.0, waived_by="ada", note="paid in cash"),
-    )  # fmt: skip
+    )
 
 
 def what_is_owed_is_found_in_the_order_in_which_it_is_due(twins: Twins) -> None:
@@ -713,19 +751,21 @@ def what_is_owed_is_found_in_the_order_in_which_it_is_due(twins: Twins) -> None:
     everything = [
         ("done", "fulfilled"), ("z", "open"), ("struck", "waived"), ("told", "open"), ("back", "withdrawn"),
         ("call", "open"), ("undone", "void"),
-    ]  # fmt: skip
+    ]  # fmt: skip # a list of names and values
     assert owed(twins.ours) == everything
     assert owed(twins.ours, unended=True) == [e for e in everything if e[0] not in ("done", "struck")]
     assert owed(twins.ours, unended=True, tools=("call", "refund"))[:3] == [
-        ("z", "open"), ("told", "open"), ("back", "withdrawn"),
-    ]  # fmt: skip
+        ("z", "open"),
+        ("told", "open"),
+        ("back", "withdrawn"),
+    ]
     assert owed(twins.ours, unended=True, tools=("call",)) == [("call", "open")]
     assert owed(twins.ours, id="struck") == [("struck", "waived")]
     assert owed(twins.ours, id="struck", unended=True) == []
     assert owed(twins.ours, id="nobody") == []
     assert [id_ for id_, _ in owed(twins.other, unended=True)] == [
         "done", "z", "struck", "told", "back", "call", "undone"
-    ]  # fmt: skip
+    ]  # fmt: skip # a list of names and values
 
 
 def what_an_obligation_is_follows_from_its_own_transaction_and_from_no_other(twins: Twins) -> None:
@@ -927,8 +967,9 @@ def a_worker_is_marked_as_a_zombie_or_removed_by_its_name(twins: Twins) -> None:
     assert twins.ours.book(lambda book: book.zombies()) == {"two"}
     twins.ours.book(lambda book: book.remove_workers(["two", "nobody"]))
     assert ([row[1] for row in twins.ours.rows("worker")], twins.ours.book(lambda book: book.zombies())) == (
-        ["one", "three"], frozenset(),
-    )  # fmt: skip
+        ["one", "three"],
+        frozenset(),
+    )
 
 
 def for_how_long_a_ghost_was_watched_is_noted_by_its_name(twins: Twins) -> None:
@@ -1227,12 +1268,14 @@ def a_look_shows_the_workers_and_the_sizes_of_one_namespace(twins: Twins) -> Non
     look = "SELECT buried_at_seconds FROM settlemark_worker WHERE namespace = 'ours' AND id = 'two'"
     ((since,),) = twins.store.asked(look)
     assert [(worker.name, worker.buried, worker.until) for worker in found] == [
-        ("one", False, None), ("two", True, since + QUARANTINE_SECONDS),
-    ]  # fmt: skip
+        ("one", False, None),
+        ("two", True, since + QUARANTINE_SECONDS),
+    ]
     sizes = twins.ours.book(lambda book: Look(book).sizes())
     assert (sizes.log_entries, sizes.image_characters) == (
-        len(twins.ours.rows("log")), sum(len(row[2]) for row in twins.ours.rows("image")),
-    )  # fmt: skip
+        len(twins.ours.rows("log")),
+        sum(len(row[2]) for row in twins.ours.rows("image")),
+    )
     assert 0 < sizes.image_characters != sum(len(row[2]) for row in twins.other.rows("image"))
 
 
@@ -1431,7 +1474,7 @@ def entries_are_found_by_their_last_version_the_oldest_first(twins: Twins) -> No
     others: list[dict[str, Any]] = [
         {"kind": "promise"}, {"run": "other"}, {"state": "over"}, {"due": 2.0}, {"due": None}, {"key": "trip#1/1"},
         {"key": None}, {"name": "tour"}, {"name": None},
-    ]  # fmt: skip
+    ]  # fmt: skip # a list of names and values
     for side in (twins.other, twins.ours):
         added(side, draft("d2", at=3.0, **those), draft("d1", **those), draft("d5", **those), draft("d0", **those))
         added(side, draft("d4", run="b", at=3.0))
@@ -1444,7 +1487,7 @@ def entries_are_found_by_their_last_version_the_oldest_first(twins: Twins) -> No
     assert sought(twins.ours, *every) == ["run/d1#1", "run/d5#1", "run/d2#1", "run/d0#3"]
     assert sought(twins.ours, "decision") == [
         "run/d1#1", "run/d5#1", "b/d4#1", "run/d2#1", "run/d0#3", "other/e1#1", *(f"run/e{n}#1" for n in range(2, 9)),
-    ]  # fmt: skip
+    ]  # fmt: skip # a list of names and values
 
 
 def the_newest_entries_are_found_by_their_last_version_the_oldest_of_them_first(twins: Twins) -> None:
@@ -1565,8 +1608,10 @@ def an_effect_under_a_decision_is_sealed_in_the_chain_of_its_run_in_versions_of_
     assert chained(twins.ours) == [f"effect/trip#1/0#{version}" for version in (1, 2, 3)]
     assert chained(twins.ours, "other") == ["effect/tour#1/0#1"]
     assert versions(twins.ours, "trip#1/0", "effect") == [
-        (1, "intended", False), (2, "unknown", False), (3, "confirmed", True),
-    ]  # fmt: skip
+        (1, "intended", False),
+        (2, "unknown", False),
+        (3, "confirmed", True),
+    ]
     assert [row[-2] for side in (twins.ours, twins.other) for row in side.rows("head")] == [1, 0]
 
 
@@ -1606,7 +1651,7 @@ ARRANGEMENTS = (
     "budgeted", "entries_in_both", "lefts", "of_one_that_will_owe", "of_several_ages", "of_several_debts",
     "of_runs_that_are_steered", "of_several_fates", "old_entries", "owes_in_one_attempt", "steers_some",
     "under_decisions",
-)  # fmt: skip
+)  # fmt: skip # a table of values
 PROMISES = [
     promise
     for name, promise in list(globals().items())

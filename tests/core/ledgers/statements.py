@@ -46,9 +46,7 @@ def named(statement: Statement) -> str:
     return " ".join(_TOKEN.findall(text))
 
 
-_ASKED = {
-    "": Page(last=2), " of a run": Page(last=2, run="run"), " of a run since": Page(last=2, since=1.0, run="run")
-}  # fmt: skip
+_ASKED = {"": Page(last=2), " of a run": Page(last=2, run="run"), " of a run since": Page(last=2, since=1.0, run="run")}
 """What is asked of pages: each part of it in one of them at least."""
 
 

@@ -84,7 +84,7 @@ class Writer:
         row = EffectRow(
             key, name, attempt, position, "pay", kind, '["room:/a"]', kind is EffectClass.IRREVERSIBLE, None, SECRET,
             self.maybe("since 4242-4242"), "{}", "1", Outcome.INTENDED, self.now, "f", self.maybe(3.0, 40.0),
-        )  # fmt: skip
+        )  # fmt: skip # a table of values
 
         def intend(book):  # one that is refused has no secrets: which of them are known then is of no concern
             there = book.find(key) is None and state_of(book, name, attempt) is not None
@@ -112,7 +112,7 @@ class Writer:
             name, attempt, state, int(self.now), self.maybe(*Reason), self.now, self.maybe(self.now),
             self.maybe(self.now), self.one((), (Waited("tour", "room:/a", 1.0, 2.0),)), self.maybe("no rooms"),
             self.maybe("tour"), self.maybe("zoo"), self.maybe("room:/a"),
-        )  # fmt: skip
+        )  # fmt: skip # a table of values
 
         def move(book):  # what is finished stays so
             now = state_of(book, name, attempt)
@@ -132,7 +132,7 @@ class Writer:
         row = OwedRow(
             self.one(*OWED), self.one(*NAMES), self.one(1, 2), self.one(*RUNS), 1, "customer:/7",
             self.one("refund", "credit"), "customer:/7", payload, self.now, self.now + self.one(1, 5, 9),
-        )  # fmt: skip
+        )  # fmt: skip # a table of values
         return writes(row)
 
     def tells_of_owed(self):
@@ -146,7 +146,7 @@ class Writer:
         draft = Draft(
             self.one(*KINDS), self.one(*IDS), self.one(*RUNS), "made", self.now, self.one(*BODIES), name, name and 1,
             self.maybe(*KEYS), self.maybe(self.now + 5), self.tossed(0.3),
-        )  # fmt: skip
+        )  # fmt: skip # a table of values
         return lambda book: book.entries.add(draft)
 
     def changes(self):
@@ -154,7 +154,7 @@ class Writer:
             "state": self.one("over", "made"), "at": self.now, "body": self.maybe(*BODIES), "key": self.maybe(*KEYS),
             "from_version": self.maybe(1, 2, 3), "from_state": self.maybe("made", "over"), "open": self.tossed(0.3),
             "due": self.maybe(self.now + 2),
-        }  # fmt: skip
+        }  # fmt: skip # a table
         kind, number = self.one(*KINDS), self.one(*IDS)
         return lambda book: book.entries.change(kind, number, **told)
 
@@ -236,14 +236,18 @@ def tried(ledger, change):
 
 
 PAGES = [
-    Page(), Page(last=2), Page(since=9.0), Page(run="run"), Page(state=State.COMMITTED),
+    Page(),
+    Page(last=2),
+    Page(since=9.0),
+    Page(run="run"),
+    Page(state=State.COMMITTED),
     Page(1, 3.0, "other", State.ABORTED),
-]  # fmt: skip
+]
 OWED_PAGES = [
     OwedPage(), OwedPage(id="o1"), OwedPage(tools=("refund",), unended=True),
     OwedPage(run="run"), OwedPage(unended=True, untold=True), OwedPage(to="customer:/8"), OwedPage(tools=("credit",)),
     OwedPage(due_before=20.0, unended=True, untold=True),
-]  # fmt: skip
+]  # fmt: skip # a list of names and values
 
 
 def now(recorded):

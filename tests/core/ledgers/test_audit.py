@@ -55,7 +55,7 @@ def test_what_nobody_touched_has_no_fault_and_neither_has_what_was_redacted_or_p
     ["state = 'undone'", "body = '{}'", "at_seconds = 7", "due_seconds = 7", "key = 'trip#1/9'", "name = 'tour'",
      "attempt = 9", "version = 9", "id = 'd9'", "kind = 'promise'", "open = true", "content = 'c'",
      "digest = 'd'", "latest = false", "kept = false"],
-)  # fmt: skip
+)  # fmt: skip # a table of values
 def test_a_changed_row_is_named(ledger, url, edit):
     by_hand(url, f"UPDATE settlemark_entry SET {edit} WHERE place = 3")
     found = faults(ledger)
@@ -77,7 +77,7 @@ EDITS = {
     "kind": "promise", "id": "d9", "run": "other", "state": "undone", "at": 1.5, "name": None, "attempt": None,
     "key": None, "due": None, "open": False, "version": 2, "content": "c", "digest": "d", "intact": False,
     "latest": False,
-}  # fmt: skip
+}  # fmt: skip # a table
 
 
 def test_whatever_is_edited_of_an_entry_the_entry_is_named_and_no_other_one_is_accused():
@@ -108,9 +108,10 @@ def test_what_stands_behind_the_end_of_a_chain_is_named_whatever_its_digest():
         Finding("run", 3, Fault.ADDED, "decision/d3#1")
     ]
     assert audited("run", Chain(chain.entries[2:], 1, chain.entries[0].digest)) == [
-        Finding("run", 1, Fault.MISSING, None), Finding("run", 2, Fault.MISSING, None),
+        Finding("run", 1, Fault.MISSING, None),
+        Finding("run", 2, Fault.MISSING, None),
         Finding("run", 3, Fault.ADDED, "decision/d3#1"),
-    ]  # fmt: skip
+    ]
 
 
 def test_a_finding_says_where_it_is_and_what_is_wrong_there():
@@ -160,8 +161,9 @@ def test_two_rows_that_have_changed_places_are_named(ledger, url):
         *(f"UPDATE settlemark_entry SET place = {to} WHERE place = {place}" for place, to in ((1, 9), (3, 1), (9, 3))),
     )
     assert [found for found in faults(ledger) if found[0] in (1, 3)] == [
-        (1, "changed", "decision/d3#1"), (3, "changed", "decision/d1#1"),
-    ]  # fmt: skip
+        (1, "changed", "decision/d3#1"),
+        (3, "changed", "decision/d1#1"),
+    ]
 
 
 def test_a_row_that_was_put_in_is_named(ledger, url):

@@ -141,7 +141,7 @@ WRONG = [
     {"id": "x" * 401}, {"id": None}, {"run": "\ud83d"}, {"run": ""}, {"run": None}, {"name": ""}, {"name": "\0"},
     {"key": "\ud83d"}, {"key": ""}, {"body": "{"}, {"body": '"\0"'}, {"body": '"\ud83d"'},
     {"at": float("nan")}, {"at": 2.0**63}, {"at": -(2.0**63)}, {"due": float("inf")}, {"due": 2.0**63},
-]  # fmt: skip
+]  # fmt: skip # a list of names and values
 
 
 def test_what_no_store_can_hold_is_refused_and_nothing_is_recorded(opening):
@@ -208,8 +208,9 @@ def test_who_cannot_read_a_body_changes_the_state_and_leaves_the_body(tmp_path, 
     add(ledger, draft(key="trip#1/0"))
     assert change(opening(url), from_version=1).won
     assert [(e.state, e.body, e.intact) for e in chain(ledger).entries] == [
-        ("made", '{"why":"cheap"}', True), ("over", '{"why":"cheap"}', True),
-    ]  # fmt: skip
+        ("made", '{"why":"cheap"}', True),
+        ("over", '{"why":"cheap"}', True),
+    ]
 
 
 def test_a_body_that_retention_has_removed_stays_removed_when_the_entry_is_changed(url, opening):

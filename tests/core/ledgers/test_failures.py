@@ -44,7 +44,7 @@ REMEDIES = {
     "password authentication failed for user": WHOSE,
     "fe_sendauth: no password supplied": WHOSE,
     "something else": "see the cause below",
-}  # fmt: skip
+}  # fmt: skip # a table
 
 
 @pytest.mark.parametrize("message", REMEDIES)
@@ -155,12 +155,14 @@ def test_each_file_of_a_ledger_that_may_not_be_written_is_named(tmp_path, monkey
         ("postgresql://db/x?user=a@b&password=hunter2", "postgresql://db/x?user=a@b&password=***"),
         ("postgresql://ada:hunter2@db/x?user=a@b", "postgresql://ada:***@db/x?user=a@b"),
         ("postgresql://db/x?pass%77ord=hunter2", "postgresql://db/x?pass%77ord=***"),
-        ("postgresql://db/x?api_key=k1&access-key=k2&private.key=k3&key=4",
-         "postgresql://db/x?api_key=***&access-key=***&private.key=***&key=4"),
+        (
+            "postgresql://db/x?api_key=k1&access-key=k2&private.key=k3&key=4",
+            "postgresql://db/x?api_key=***&access-key=***&private.key=***&key=4",
+        ),
         ("host=db password = 'it is' user=ada", "host=db password = *** user=ada"),
         ("host=db sslpassword=hunter2 token=t", "host=db sslpassword=*** token=***"),
     ],
-)  # fmt: skip
+)
 def test_a_url_is_shown_without_what_is_secret_in_it_and_with_all_else(url, told):
     assert shown(url) == told
 

@@ -29,7 +29,7 @@ BYTES = {
     "tool": TOOL.size, "fulfilled_key": len(WORST_KEY.encode()),
     "budget": NAMESPACE.size, "bucket": len("agent:") + 400,
     "scope": DERIVED.size, "place": DERIVED.size,
-}  # fmt: skip
+}  # fmt: skip # a table
 """Of the texts that stand in an index, as they are checked at the door."""
 _OWN = {"settlemark_meta", "settlemark_migration"}  # tables in which nothing of a user's is a key
 

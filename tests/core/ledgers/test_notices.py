@@ -71,8 +71,11 @@ def test_a_notice_is_told_when_each_of_its_channels_has_told_it(desk):
     (row,) = desk.take(100.0)
     half = desk.step(notices.note_told, row, 105.0, "mail")
     assert (half.left, half.told, half.state, desk.stands()) == (
-        ("chat",), {"mail": 105.0}, "telling", ("telling", 165.0, True),
-    )  # fmt: skip
+        ("chat",),
+        {"mail": 105.0},
+        "telling",
+        ("telling", 165.0, True),
+    )
     whole = desk.step(notices.note_told, half, 107.0, "chat")
     assert (whole.left, whole.told, whole.state) == ((), {"mail": 105.0, "chat": 107.0}, "told")
     assert (desk.stands(), desk.next(), desk.take(1e9)) == (("told", None, False), None, [])
@@ -125,7 +128,7 @@ def test_the_notices_about_a_call_are_found_by_its_key_and_tell_who_was_told_wha
     assert row.account() == {
         "id": "n1", "occasion": "asked", "to": ["ada"], "at": 100.0, "state": "waiting", "left": ["mail", "chat"],
         "told": {}, "tries": 0,
-    }  # fmt: skip
+    }  # fmt: skip # a table
     assert desk.step(notices.notices_about, "trip/1#1/2") == []
 
 

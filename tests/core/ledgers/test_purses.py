@@ -97,16 +97,19 @@ def test_what_is_reserved_or_charged_under_its_key_is_not_asked_for_again_and_wh
     follow(purse, "k1", Outcome.UNDONE, Tag.CLEAN, {})
     hold(purse, "k1", ask(20))
     assert (stand(purse), taken(purse, "k1")) == (
-        {"usd run:trip": ("50", "0", "20")}, [("usd", "run:trip", "20", "20", "reserved")],
-    )  # fmt: skip
+        {"usd run:trip": ("50", "0", "20")},
+        [("usd", "run:trip", "20", "20", "reserved")],
+    )
 
 
 def test_what_is_tried_again_on_another_day_counts_on_the_day_on_which_it_was_first_asked_for(purse):
     hold(purse, "k1", ask(30, "day:1"), ask(3, "run:trip", budget="eur"))
     hold(purse, "k1", ask(30, "day:2"), ask(3, "run:other", budget="eur"))
     assert stand(purse) == {
-        "eur run:other": ("50", "0", "3"), "eur run:trip": ("50", "0", "3"), "usd day:1": ("50", "0", "30"),
-    }  # fmt: skip
+        "eur run:other": ("50", "0", "3"),
+        "eur run:trip": ("50", "0", "3"),
+        "usd day:1": ("50", "0", "30"),
+    }
     hold(purse, "k2", ask(30, "day:2"))
     follow(purse, "k1", Outcome.FAILED, None, {})
     hold(purse, "k1", ask(20, "day:2"), ask(1, "day:2", budget="eur"))
@@ -148,8 +151,9 @@ def test_the_true_amount_counts_as_long_as_it_is_charged_and_a_later_outcome_doe
     assert stand(purse) == {"usd run:trip": ("50", "7.25", "0")}
     follow(purse, "k1", Outcome.UNKNOWN, None, {"usd": Decimal(9)})
     assert (stand(purse), taken(purse, "k1")) == (
-        {"usd run:trip": ("50", "0", "30")}, [("usd", "run:trip", "30", "30", "reserved")],
-    )  # fmt: skip
+        {"usd run:trip": ("50", "0", "30")},
+        [("usd", "run:trip", "30", "30", "reserved")],
+    )
 
 
 def test_a_charge_under_a_key_counts_once_in_each_bucket_and_one_without_a_key_each_time(purse):
@@ -168,7 +172,7 @@ def test_what_is_charged_beyond_the_limit_is_charged_and_nothing_more_is_reserve
     assert purse.buckets()[0].values() == {
         "budget": "usd", "per": "run", "bucket": "run:trip", "limit": "45", "charged": "11", "reserved": "40",
         "left": "-6",
-    }  # fmt: skip
+    }  # fmt: skip # a table
 
 
 def test_whatever_becomes_of_effects_a_bucket_is_the_sum_of_what_they_take():

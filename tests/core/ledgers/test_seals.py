@@ -126,7 +126,7 @@ def test_retention_leaves_the_chain_whole_when_it_removes_texts_and_when_it_remo
     ["result = NULL", "arguments = '{}'", "rationale = 'because'", "outcome = 'failed'", "tool = 'other'",
      "scopes = '[]'", "settled_at_seconds = 7", "said_by = 'eve'", "fingerprint = 'f'", "held = true", "note = 'n'",
      "decision = NULL", "verdict = 'absent'"],
-)  # fmt: skip
+)  # fmt: skip # a table of values
 def test_an_effect_whose_row_was_edited_is_named(url, opened, edit):
     settlement = opened(url)
     swept, _, _ = decide(settlement)

@@ -74,7 +74,7 @@ EQUAL = {
     for name in ("ALL_EFFECTS", "UNRESOLVED_EFFECTS", "EFFECTS_OF_RUN", "EFFECTS_SINCE", "UNFINISHED_EFFECTS",
                  "EFFECTS_OPEN_WITH")
     for column in ("name", "attempt")
-}  # fmt: skip
+}  # fmt: skip # a table
 """What may be wrong with a statement, and nobody could notice: by how its name, and what is wrong, begin."""
 
 

@@ -14,7 +14,7 @@ from settlemark.ledger import EffectRow, Fence, OutcomeChange, StateChange, Tran
 INTENT = EffectRow(
     "trip#1/0", "trip", 1, 0, "pay", EffectClass.IRREVERSIBLE, '["mail:/a"]', True, "call", '{"to":"a"}', "why",
     '{"undo":"unpay"}', "2", Outcome.QUEUED, 5.0, "f" * 8, 9.0,
-)  # fmt: skip
+)  # fmt: skip # a table of values
 OUTCOME = OutcomeChange(
     "trip#1/0", Outcome.CONFIRMED, '{"id":7}', "no rooms", Tag.CLEAN, "noted", 6.0, link="trip#1/1", question=3
 )
@@ -41,16 +41,19 @@ NAMES = [
     (SAID, {"key": ("key", 1_024)}),
     (OWED, {"name": ("name", 512), "run": ("run", 512), "tool": ("tool", 255)}),
     (NEWS, {"fulfilled": ("key", 1_024), "waived_by": ("by", 255)}),
-]  # fmt: skip
+]  # fmt: skip # a list of names and values
 NUMBERS = [
-    (INTENT, {"attempt": 31, "position": 31}), (OUTCOME, {"question": 31}),
-    (OPENED, {"attempt": 31, "epoch": 63}), (MOVED, {"attempt": 31, "epoch": 63}), (OWED, {"attempt": 31}),
-]  # fmt: skip
+    (INTENT, {"attempt": 31, "position": 31}),
+    (OUTCOME, {"question": 31}),
+    (OPENED, {"attempt": 31, "epoch": 63}),
+    (MOVED, {"attempt": 31, "epoch": 63}),
+    (OWED, {"attempt": 31}),
+]
 TIMES = [
     (INTENT, ("at", "window")), (OUTCOME, ("at",)), (OPENED, ("at",)),
     (MOVED, ("at", "sealed_at", "decided_at")), (CANCELLED, ("at",)), (SAID, ("at",)), (OWED, ("at", "due")),
     (NEWS, ("at",)),
-]  # fmt: skip
+]  # fmt: skip # a list of names and values
 
 
 def kept(change, *, short_ascii=False):
@@ -100,11 +103,14 @@ def test_the_name_of_each_agent_is_one():
 
 def test_what_is_not_said_is_no_name():
     silent = [
-        INTENT._replace(call_id=None, window=None, rationale=None), OUTCOME._replace(link=None, question=None),
-        OPENED._replace(agents=(), ordinal="", owner=""), OWED._replace(tool=""),
-        MOVED._replace(link=None, sealed_at=None, decided_at=None, agents=()), NEWS._replace(fulfilled=None, note=None),
+        INTENT._replace(call_id=None, window=None, rationale=None),
+        OUTCOME._replace(link=None, question=None),
+        OPENED._replace(agents=(), ordinal="", owner=""),
+        OWED._replace(tool=""),
+        MOVED._replace(link=None, sealed_at=None, decided_at=None, agents=()),
+        NEWS._replace(fulfilled=None, note=None),
         NEWS._replace(waived_by=None),
-    ]  # fmt: skip
+    ]
     assert storable(silent, short_ascii=False) == silent
 
 

@@ -22,25 +22,39 @@ OTHERS = (
     "mssql+pyodbc://ada@localhost/x", "oracle+oracledb://ada@localhost/x", "duckdb:///{folder}/x.db",
     "duckdb:///:memory:", "cockroachdb+psycopg://ada@localhost/x", "redshift+psycopg2://ada@localhost/x",
     "snowflake://ada@localhost/x", "yugabytedb+psycopg2://ada@localhost/x",
-)  # fmt: skip
+)  # fmt: skip # a table of values
 DRIVERS = (
-    "sqlite+aiosqlite:///{folder}/x.db", "sqlite+pysqlcipher:///{folder}/x.db", "postgresql+psycopg2://ada@localhost/x",
-    "postgresql+asyncpg://ada@localhost/x", "postgresql+pg8000://ada@localhost/x",
-)  # fmt: skip
+    "sqlite+aiosqlite:///{folder}/x.db",
+    "sqlite+pysqlcipher:///{folder}/x.db",
+    "postgresql+psycopg2://ada@localhost/x",
+    "postgresql+asyncpg://ada@localhost/x",
+    "postgresql+pg8000://ada@localhost/x",
+)
 MISNAMED = {
-    "postgres://ada@localhost/x": "postgresql", "Postgres://ada@localhost/x": "postgresql",
-    "PostgreSQL://ada@localhost/x": "postgresql", "SQLite:///{folder}/x.db": "sqlite",
+    "postgres://ada@localhost/x": "postgresql",
+    "Postgres://ada@localhost/x": "postgresql",
+    "PostgreSQL://ada@localhost/x": "postgresql",
+    "SQLite:///{folder}/x.db": "sqlite",
     "sqlite3:///{folder}/x.db": "sqlite",
-}  # fmt: skip
+}
 MALFORMED = (
-    "sqlite:///{folder}/x\0.db", "sqlite:///{folder}/x\ud800.db", "sqlite:///{folder}/x.db?timeout=long",
-    "sqlite:///{folder}/x.db?uri=perhaps", "sqlite:///{folder}/" + "x" * 9_000, "postgresql://ada@localhost:port/x",
-    "postgresql://ada@localhost/x?host=a:1,b:2&host=c", " ", "x.db",
-)  # fmt: skip
+    "sqlite:///{folder}/x\0.db",
+    "sqlite:///{folder}/x\ud800.db",
+    "sqlite:///{folder}/x.db?timeout=long",
+    "sqlite:///{folder}/x.db?uri=perhaps",
+    "sqlite:///{folder}/" + "x" * 9_000,
+    "postgresql://ada@localhost:port/x",
+    "postgresql://ada@localhost/x?host=a:1,b:2&host=c",
+    " ",
+    "x.db",
+)
 OPENING = {
-    "Settlement": Settlement, "open_ledger": open_ledger, "migrate": migrate, "doctor": examine,
+    "Settlement": Settlement,
+    "open_ledger": open_ledger,
+    "migrate": migrate,
+    "doctor": examine,
     "read": lambda url: open_ledger(url, readonly=True),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("opening", OPENING)
@@ -93,7 +107,7 @@ OPTIONS = {
     "isolation_level=IMMEDIATE": "isolation_level=",
     "detect_types=3": "detect_types=", "factory=x": "factory=", "anything=1": "anything=",
     "timeout=1&timeout=2": "timeout= twice", "mode=rwc&mode=memory": "mode= twice", "uri=1&uri=0": "uri= twice",
-}  # fmt: skip
+}  # fmt: skip # a table
 
 
 @pytest.mark.parametrize("opening", OPENING)
@@ -170,7 +184,7 @@ FILES = {
     "x%3Fmode=rwc.db": "x?mode=rwc.db", "file:x%253Fnolock=1.db?uri=1": "x?nolock=1.db",
     "x.db?cached_statements=0": "x.db",
     "file:x%2523y.db?uri=1&cache=private": "x#y.db",
-}  # fmt: skip
+}  # fmt: skip # a table
 
 
 @pytest.mark.parametrize("named", FILES)
@@ -208,8 +222,10 @@ def test_where_the_driver_is_not_installed_the_error_names_the_ledger_and_what_t
 def test_a_url_without_a_driver_gets_the_one_that_was_tried():
     urls = ("sqlite:///x.db", "postgresql://h/x", "postgresql+psycopg://h/x")
     assert [supported(url).drivername for url in urls] == [
-        "sqlite+pysqlite", "postgresql+psycopg", "postgresql+psycopg",
-    ]  # fmt: skip
+        "sqlite+pysqlite",
+        "postgresql+psycopg",
+        "postgresql+psycopg",
+    ]
 
 
 def test_a_ledger_opens_where_no_driver_is_named(tmp_path, postgres_url):
@@ -223,11 +239,14 @@ def test_a_ledger_opens_where_no_driver_is_named(tmp_path, postgres_url):
 @pytest.mark.parametrize(
     "version",
     [
-        "PostgreSQL 11.2-YB-2.18.0.0-b0 on x86_64-pc-linux-gnu", "CockroachDB CCL v23.1.11 (x86_64-pc-linux-gnu)",
-        "PostgreSQL 8.0.2 on i686-pc-linux-gnu, Redshift 1.0.77467", "PostgreSQL 9.4.26 (Greenplum Database 6.25.3)",
-        "PostgreSQL 13.0 (DuckDB v1.0)", "something else",
+        "PostgreSQL 11.2-YB-2.18.0.0-b0 on x86_64-pc-linux-gnu",
+        "CockroachDB CCL v23.1.11 (x86_64-pc-linux-gnu)",
+        "PostgreSQL 8.0.2 on i686-pc-linux-gnu, Redshift 1.0.77467",
+        "PostgreSQL 9.4.26 (Greenplum Database 6.25.3)",
+        "PostgreSQL 13.0 (DuckDB v1.0)",
+        "something else",
     ],
-)  # fmt: skip
+)
 def test_a_server_that_only_speaks_like_postgresql_is_refused(version):
     with pytest.raises(LedgerError, match="its locks and isolation are not PostgreSQL's"):
         refuse_version(version, "postgresql://h/x")

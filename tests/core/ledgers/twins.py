@@ -109,9 +109,13 @@ class Side:
         """Return a worker of this namespace that has joined, without a thread of its own."""
         told = clock or VirtualClock()
         member = Member(
-            self.store.connected(), url=self.store.url, namespace=self.namespace, lease=lease, wait=PATIENCE,
+            self.store.connected(),
+            url=self.store.url,
+            namespace=self.namespace,
+            lease=lease,
+            wait=PATIENCE,
             monotonic=told.monotonic,
-        )  # fmt: skip
+        )
         member.transaction.payloads = Packer(salt="salt")
         member.lease.worker = name or member.worker
         self.workers.append(member)
@@ -192,7 +196,7 @@ def intent(
     row = EffectRow(
         key, name, attempt, position, "book", kind, '["room:/a"]', False, None, '{"room":"a"}', None, "{}", "1", told,
         at, window=window,
-    )  # fmt: skip
+    )  # fmt: skip # a table of values
     return row._replace(**parts)
 
 
@@ -203,9 +207,14 @@ def told(
 
 
 def ended(
-    name: str = "trip", attempt: int = 1, state: State = State.COMMITTED, *, at: float = 3.0, epoch: int = 1,
+    name: str = "trip",
+    attempt: int = 1,
+    state: State = State.COMMITTED,
+    *,
+    at: float = 3.0,
+    epoch: int = 1,
     reason: Reason | None = None,
-) -> StateChange:  # fmt: skip
+) -> StateChange:
     return StateChange(name, attempt, state, epoch, reason, at)
 
 

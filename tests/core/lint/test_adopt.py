@@ -65,19 +65,25 @@ def test_it_guesses_from_names_bodies_and_pairs(write):
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ("def lock(door): doors.lock(door)\ndef unlock(door): doors.open(door)",
-         '"reversible", scope="lock:/", undo=unlock'),
-        ("def create_user(name): db.add(name)\ndef delete_user(name): db.drop(name)",
-         '"reversible", scope="user:/{name}", undo=delete_user'),
+        (
+            "def lock(door): doors.lock(door)\ndef unlock(door): doors.open(door)",
+            '"reversible", scope="lock:/", undo=unlock',
+        ),
+        (
+            "def create_user(name): db.add(name)\ndef delete_user(name): db.drop(name)",
+            '"reversible", scope="user:/{name}", undo=delete_user',
+        ),
         ("def tidy(id):\n    'Tidies up, permanently.'\n    notes.tidy(id)", '"irreversible", scope="tidy:/{id}"'),
         ("def total(items): return sum(items)", '"read"'),
         ("def append(path, line): open(path, 'a').write(line)", '"irreversible", scope="file:/{path:path}"'),
-        ("def raise_limit(id): db.execute('UPDATE accounts SET top = 9 WHERE id = ?', (id,))",
-         '"irreversible", scope="account:/{id}"'),
+        (
+            "def raise_limit(id): db.execute('UPDATE accounts SET top = 9 WHERE id = ?', (id,))",
+            '"irreversible", scope="account:/{id}"',
+        ),
         ("def mystery(x): return thing(x)", '"irreversible", scope="mystery:/"'),
         ("def pay_bill(bill): 'Pay it.'", '"irreversible", scope="bill:/"'),
     ],
-)  # fmt: skip
+)
 def test_where_two_guesses_are_possible_it_takes_the_safer_one(write, text, line):
     name = text.removeprefix("def ").partition("(")[0]
     assert guessed(write(f"{text}\nagent = Agent(tools=[{name}])")) == {name: f'("{name}", {line})'}
@@ -149,8 +155,10 @@ def test_what_it_writes_is_formatted_and_checked_as_ruff_does(write, tmp_path, w
     for command in (["format", "--check"], ["check"]):
         done = subprocess.run(
             [sys.executable, "-m", "ruff", *command, "--isolated", "--line-length", width, str(place)],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert done.returncode == 0, done.stdout
 
 
@@ -167,9 +175,11 @@ def test_adopting_again_keeps_what_people_decided_and_adds_what_is_new(write):
     assert 'scope="letter:/{to}"' in again.text
     assert marked(again.text) == ["book_room", "get_price", "delete_user"]
     assert again.text.splitlines()[-4:] == [
-        "    declare_book_room(settlement)", "    declare_send_email(settlement)", "    declare_get_price(settlement)",
+        "    declare_book_room(settlement)",
+        "    declare_send_email(settlement)",
+        "    declare_get_price(settlement)",
         "    declare_delete_user(settlement)",
-    ]  # fmt: skip
+    ]
     assert adopt(path, existing=again.text).text == again.text
 
 

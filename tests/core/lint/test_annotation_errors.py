@@ -76,7 +76,7 @@ ERRORS = {
     "a compensation that does nothing": {
         BOOK: '@effect("reversible", scope="seat:/{seat}", undo=lambda **_: None, probe=sent)',
     },
-}  # fmt: skip
+}
 
 
 class StepFailedError(Exception):

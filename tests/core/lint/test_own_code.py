@@ -73,7 +73,7 @@ EXPRESSIONS = st.recursive(
         st.builds("f'{{{}}}-{{{}!r:>{{to}}}}'".format, st.sampled_from(["to", "path"]), st.sampled_from(["to", "db"])),
     ),
     max_leaves=6,
-)  # fmt: skip
+)  # fmt: skip # a table of values
 STATEMENTS = st.one_of(
     st.builds("{} = {}".format, st.sampled_from(["x", "a, b", "*a, b", "x[to]", "self.x", "path"]), EXPRESSIONS),
     st.builds("return {}".format, EXPRESSIONS),

@@ -188,7 +188,7 @@ def test_of_several_scopes_none_needs_refining_since_the_call_names_them_itself(
         ("free(hotel)", False), ("return free(hotel)", False), ("raise ValueError", False),
         ("pass; free(hotel)", False), ("del rooms[hotel]", False), ("return -hotel", False),
     ],
-)  # fmt: skip
+)  # fmt: skip # a table of values
 def test_an_undo_does_nothing_only_when_none_of_its_statements_does(codes, body, empty):
     text = (
         f"def cancel(hotel): {body}\n"
@@ -316,7 +316,7 @@ BROKEN = ["irreversible", "reversible", "idempotent", "opaque", "staged", "read"
         "undo=free", "release=free", "probe=free", "live=free", "check=free", "cost=1", "cost=''", "window=-1",
         "valid_for=0", "scope='room'", "scope='{}'", "may_touch='x'", "redact='.'", "approve=3", "scope=None",
     ],
-)  # fmt: skip
+)  # fmt: skip # a table of values
 def test_whatever_the_engine_refuses_of_a_declaration_is_told_with_a_mend(found, kind, part):
     scope = "" if part.startswith("scope") else ', scope="room:/{hotel}"'
     text = f'def free(everything): ...\n@effect("{kind}"{scope}, {part})\ndef book(hotel): hotels.book(hotel)'

@@ -74,11 +74,11 @@ CASES = [
         "SM103",
         'def later(key):\n    "Some day."\n'
         '@effect("idempotent", scope="file:/{path:path}", undo=later)\n'
-        'def put(path): store.put(path, current_call().key)',
+        "def put(path): store.put(path, current_call().key)",
         "undo=…",
         "def later(key):\n    store.drop(key)\n"
         '@effect("idempotent", scope="file:/{path:path}", undo=later)\n'
-        'def put(path): store.put(path, current_call().key)',
+        "def put(path): store.put(path, current_call().key)",
         name="as a function with a docstring alone",
     ),
     case(
@@ -86,7 +86,7 @@ CASES = [
         '@effect("irreversible", scope="mail:/{to}")\ndef send_mail(to): smtp.send(to)',
         "keyed=True, and send current_call().key along",
         '@effect("irreversible", scope="mail:/{to}", keyed=True)\n'
-        'def send_mail(to): smtp.send(to, key=current_call().key)',
+        "def send_mail(to): smtp.send(to, key=current_call().key)",
     ),
     case(
         "SM104",
@@ -108,7 +108,7 @@ CASES = [
         "SM106",
         "def cancel_room(hotel): hotels.cancel(hotel)\n"
         '@effect("idempotent", scope="room:/{hotel}")\n'
-        'def book_room(hotel): hotels.book(hotel, key=current_call().key)',
+        "def book_room(hotel): hotels.book(hotel, key=current_call().key)",
         "undo=cancel_room",
         "def cancel_room(hotel): hotels.cancel(hotel)\n"
         '@effect("idempotent", scope="room:/{hotel}", undo=cancel_room)\n'
@@ -126,7 +126,7 @@ CASES = [
         '@effect("irreversible", scope="mail:/{to}", probe=lambda key: key in mails)\ndef send_mail(to): smtp.send(to)',
         "return None when it is absent",
         '@effect("irreversible", scope="mail:/{to}", probe=lambda key: mails.get(key))\n'
-        'def send_mail(to): smtp.send(to)',
+        "def send_mail(to): smtp.send(to)",
         line=2,
     ),
     case(
@@ -210,7 +210,7 @@ CASES = [
     case(
         "SM203",
         '@effect("irreversible", scope="mail:/{subject}", probe=sent)\n'
-        'def send_mail(to, subject): smtp.send(to, subject)',
+        "def send_mail(to, subject): smtp.send(to, subject)",
         'scope="mail:/{to}"',
         '@effect("irreversible", scope="mail:/{to}", probe=sent)\ndef send_mail(to, subject): smtp.send(to, subject)',
         name="what a model writes",
@@ -278,7 +278,7 @@ CASES = [
     case(
         "SM206",
         '@effect("reversible", may_touch="city:/*", undo=lambda: hotels.free(), probe=sent)\n'
-        'def book_any(): hotels.any()',
+        "def book_any(): hotels.any()",
         "refine=lambda result:",
         '@effect("reversible", may_touch="city:/*", refine=lambda result: f"city:/{result}", '
         "undo=lambda: hotels.free(), probe=sent)\ndef book_any(): hotels.any()",
@@ -317,7 +317,7 @@ CASES = [
         "from datetime import datetime\nfrom secrets import token_hex\n"
         "def keys(): return token_hex() + str(datetime.now())\n"
         'def pay(bill):\n    headers = {}\n    headers["idempotency-key"] = keys()\n'
-        '    http.post(bill, headers=headers)',
+        "    http.post(bill, headers=headers)",
         '"idempotency-key": current_call().key',
         'def pay(bill):\n    headers = {}\n    headers["idempotency-key"] = current_call().key\n'
         "    http.post(bill, headers=headers)",
@@ -355,7 +355,7 @@ CASES = [
         'def post(order):\n    told = llm.invoke("name it")\n    bank.pay(order, idempotency_key=told)',
         "idempotency_key=current_call().key",
         'def post(order):\n    told = llm.invoke("name it")\n'
-        '    bank.pay(order, told, idempotency_key=current_call().key)',
+        "    bank.pay(order, told, idempotency_key=current_call().key)",
         name="what a model answered",
     ),
     case(
@@ -387,7 +387,7 @@ CASES = [
         'def regret(to): log.info("sorry")\n'
         '@effect("reversible", scope="mail:/{to}", undo=regret, probe=sent)\ndef send_mail(to): smtp.send(to)',
         '"irreversible", scope="mail:/{to}"',
-        'def regret(to): smtp.recall(to)\n'
+        "def regret(to): smtp.recall(to)\n"
         '@effect("reversible", scope="mail:/{to}", undo=regret, probe=sent)\ndef send_mail(to): smtp.send(to)',
         line=3,
     ),
@@ -396,7 +396,7 @@ CASES = [
         'def regret(to): return log.info("sorry")\n'
         '@effect("reversible", scope="mail:/{to}", undo=regret, probe=sent)\ndef send_mail(to): smtp.send(to)',
         '"irreversible", scope="mail:/{to}"',
-        'def regret(bill): return bank.credit(bill)\n'
+        "def regret(bill): return bank.credit(bill)\n"
         '@effect("reversible", scope="bill:/{bill}", undo=regret, probe=sent)\ndef pay_bill(bill): bank.pay(bill)',
         line=3,
         name="what pays back takes no mail back",
@@ -448,11 +448,11 @@ CASES = [
     case(
         "SM501",
         '@effect("irreversible", scope="site:/{site}", probe=sent)\n'
-        'def log_in(site, password): web.post(site, password)',
+        "def log_in(site, password): web.post(site, password)",
         'redact="password"',
         'settlement = Settlement("trip.db", redact=["*.token", "password"])\n'
         '@effect("irreversible", scope="site:/{site}", probe=sent)\n'
-        'def log_in(site, password): web.post(site, password)',
+        "def log_in(site, password): web.post(site, password)",
     ),
     case(
         "SM501",
@@ -465,12 +465,12 @@ CASES = [
     case(
         "SM502",
         '@effect("irreversible",\n    scope="card:/{card_number}", probe=sent)\n'
-        'def bill(card_number): shop.bill(card_number)',
+        "def bill(card_number): shop.bill(card_number)",
         "a digest of this one",
         '@effect("irreversible", scope="customer:/{customer}", probe=sent)\ndef bill(customer): shop.bill(customer)',
         line=3,
     ),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("code", "bad", "mend", "good", "line"), CASES)
@@ -535,6 +535,6 @@ def test_there_is_a_case_for_every_rule():
         '@effect("reversible", **PARTS)\ndef book(hotel): hotels.book(hotel)',
         "@effect(KIND, scope=SCOPE)\ndef book(hotel): hotels.book(hotel)",
     ],
-)  # fmt: skip
+)  # fmt: skip # a table of values
 def test_what_is_right_or_cannot_be_known_is_not_found_fault_with(codes, text):
     assert codes(text) == []

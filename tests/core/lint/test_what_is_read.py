@@ -111,7 +111,7 @@ def test_what_the_methods_of_its_class_do_is_read_as_if_it_stood_in_the_tool():
 TEMPLATES = [
     "room:/a", "room:/b", "room:/a/b", "room:/{x}", "room:/{x}/b", "room:/a{x}", "room:/{x}.a", "room:/*/b", "room:/**",
     "room:/{x:path}", "room:/a/{x:path}", "room:/a.b", "rooms:/a", "ROOM:/a", "room:/./a", r"room:\a", "room:/{x}/{y}",
-]  # fmt: skip
+]  # fmt: skip # a list of names and values
 VALUES = ["a", "b", "ab", ".b", "b.a", "a.b", "a/b"]
 
 

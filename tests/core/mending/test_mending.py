@@ -39,8 +39,12 @@ def test_a_plan_is_run_as_a_transaction_of_its_own_and_proven_by_the_probe(settl
         ("trip", settlement.transactions()[0].effects[0].row.key)
     ]
     assert (hotel.log, hotel.taken, settlement.stuck(), settlement.residue(), pager.notices) == (
-        [("book", "7"), ("void", "7")], set(), [], [], [],
-    )  # fmt: skip
+        [("book", "7"), ("void", "7")],
+        set(),
+        [],
+        [],
+        [],
+    )
     trip, mend = settlement.transactions()
     (mended,) = trip.effects
     assert (mended.outcome, mended.disposition, mended.link) == (Outcome.UNDONE, "mended", mend.row.name)

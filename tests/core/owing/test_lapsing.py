@@ -211,5 +211,7 @@ def test_a_process_that_finds_the_hold_on_record_gives_it_back(shared_url, open_
     theirs.recover()
     ours.recover()
     assert (hotel.released, told(ours), told(theirs)) == (
-        [("h-7", "7")], [("fulfilled", "handled")], [("fulfilled", "handled")],
-    )  # fmt: skip
+        [("h-7", "7")],
+        [("fulfilled", "handled")],
+        [("fulfilled", "handled")],
+    )

@@ -9,9 +9,13 @@ from settlemark.hosting import Reason
 
 ROW = OwedRow("o1", "case/1", 1, "case", 2, "customer:/7", "refund", "customer:/7", "{}", 1.0, 9.0)
 OF = {
-    State.OPEN: OwedState.PENDING, State.SEALED: OwedState.PENDING, State.RELEASING: OwedState.OPEN,
-    State.ABORTING: OwedState.VOID, State.COMMITTED: OwedState.OPEN, State.ABORTED: OwedState.VOID,
-}  # fmt: skip
+    State.OPEN: OwedState.PENDING,
+    State.SEALED: OwedState.PENDING,
+    State.RELEASING: OwedState.OPEN,
+    State.ABORTING: OwedState.VOID,
+    State.COMMITTED: OwedState.OPEN,
+    State.ABORTED: OwedState.VOID,
+}
 
 
 def test_it_is_owed_from_the_decision_to_commit_on_and_never_was_when_that_is_undone():
@@ -46,8 +50,14 @@ def test_a_page_has_what_meets_all_that_is_asked_for():
     whole = whole._replace(unended=True, untold=True)
     assert is_on(OwedPage(), found)
     assert is_on(whole, found)
-    for other in ({"id": "o2"}, {"tools": ("credit",)}, {"tools": ()}, {"run": "trip"}, {"to": "customer:/8"},
-                  {"due_before": 9.0}):  # fmt: skip
+    for other in (
+        {"id": "o2"},
+        {"tools": ("credit",)},
+        {"tools": ()},
+        {"run": "trip"},
+        {"to": "customer:/8"},
+        {"due_before": 9.0},
+    ):
         assert not is_on(whole._replace(**other), found), other
     for news in ({"fulfilled": "k"}, {"waived_by": "ada"}, {"told": Told.HANDLED}):
         changed = found._replace(**news)

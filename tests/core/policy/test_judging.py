@@ -80,8 +80,12 @@ def test_an_allowed_call_acts_and_its_verdict_is_on_record(opened, bank):
     (said,) = settlement.verdicts()
     (why,) = [settlement.why(e.row.key) for t in settlement.transactions() for e in t.effects]
     assert (said.tool, said.scope, said.verdict, said.rule, said.policy) == (
-        "wire", "account:/ops", "allow", "small", "treasury-v7",
-    )  # fmt: skip
+        "wire",
+        "account:/ops",
+        "allow",
+        "small",
+        "treasury-v7",
+    )
     assert (said.key, said.transaction, said.attempt, said.run, said.version) == (why.key, "eod/1", 1, "eod", 1)
     assert (why.verdict, why.rule, why.judged_by, why.policy) == ("allow", "small", "treasury-v7", None)
     assert settlement.audit("eod").faults == ()
@@ -157,8 +161,12 @@ def test_a_denied_call_does_not_act_and_only_the_refusal_is_on_record(opened, ba
         tx.call(bank.note, text="done")
     error, no = refused.value, settlement.verdicts(verdict="deny")
     assert (error.transaction, error.tool, error.scope, error.rule, error.policy) == (
-        "eod/1", "wire", "account:/tax", "default", "treasury-v7",
-    )  # fmt: skip
+        "eod/1",
+        "wire",
+        "account:/tax",
+        "default",
+        "treasury-v7",
+    )
     assert [(said.key, said.tool, said.scope, said.rule) for said in no] == [
         (error.key, "wire", "account:/tax", "default")
     ]
@@ -170,8 +178,10 @@ def test_a_denied_call_is_on_record_where_its_transaction_is_not(opened, bank):
     with pytest.raises(Denied), settlement.transaction("eod/1") as tx:
         tx.call(bank.wire, account="tax", amount=5)
     assert (verdicts(settlement), settlement.transactions(), bank.done) == (
-        [("wire", "deny", "default", "treasury-v7")], [], [],
-    )  # fmt: skip
+        [("wire", "deny", "default", "treasury-v7")],
+        [],
+        [],
+    )
 
 
 def test_what_acted_before_a_denied_call_is_undone_with_its_transaction(opened, bank):
@@ -258,8 +268,13 @@ def test_a_function_judges_and_may_name_its_rule(opened, bank):
         tx.call(bank.wire, account="ops", amount=5)
     (call,) = calls
     assert (call.tool, call.kind, call.run, call.transaction, call.agent, dict(call.arguments)) == (
-        "wire", "reversible", "eod", "eod/1", None, {"account": "ops", "amount": 5},
-    )  # fmt: skip
+        "wire",
+        "reversible",
+        "eod",
+        "eod/1",
+        None,
+        {"account": "ops", "amount": 5},
+    )
     assert verdicts(settlement) == [("wire", "allow", "own account", "treasury-v8")]
 
 

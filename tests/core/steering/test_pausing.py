@@ -119,7 +119,7 @@ def test_a_run_that_is_discarded_is_undone_and_fenced_and_what_stays_is_named(se
     assert agency.stands == ["mail ada your trip"]
     assert [each.scope for each in over.undone] == [
         "trip:/day/7", "trip:/day/5", "trip:/hotel/Ada", "trip:/day/3", "trip:/day/2", "trip:/day/1",
-    ]  # fmt: skip
+    ]  # fmt: skip # a list of names and values
     assert ([each.scope for each in over.bound], over.state, over.ended_by) == (["mail:/ada"], "discarded", "eve")
     assert [each.key for each in settlement.residue()] == [over.bound[0].key]
     with pytest.raises(Cancelled), settlement.transaction("trip/9") as tx:

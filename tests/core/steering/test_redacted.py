@@ -14,7 +14,7 @@ RULES = {
         "what", "text", "scopes", "by", "at", "rewound", "keys", "undone", "bound", "conflict", "told", "before",
         "because", "executor", "environment", "owner", "stands", "paused_at",
     ],
-}  # fmt: skip
+}  # fmt: skip # a table
 
 
 @pytest.fixture(params=RULES)
@@ -40,14 +40,21 @@ def test_a_retraction_undoes_what_it_is_about_and_only_its_text_is_gone(redactin
     redacting.steer("trip", "retract", "no museum", scope="trip:/museum", by="ada")
     (said,) = redacting.steering("trip")
     assert (said.what, said.text, said.scopes, said.by, said.state) == (
-        "retract", "[redacted]", ("trip:/museum",), "ada", "waiting",
-    )  # fmt: skip
+        "retract",
+        "[redacted]",
+        ("trip:/museum",),
+        "ada",
+        "waiting",
+    )
     redacting.steered("trip", lambda run: None)
     assert agency.log == ["book museum", "book zoo", "cancel zoo", "cancel museum"]
     (done,) = redacting.steering("trip")
     assert (done.text, done.state, done.rewound, done.conflict.scope) == (
-        "[redacted]", "done", ("trip/zoo", "trip/museum"), "trip:/museum",
-    )  # fmt: skip
+        "[redacted]",
+        "done",
+        ("trip/zoo", "trip/museum"),
+        "trip:/museum",
+    )
     assert [each.scope for each in done.undone] == ["trip:/zoo", "trip:/museum"]
 
 
@@ -61,8 +68,12 @@ def test_a_paused_run_is_its_owners_and_only_the_reason_and_what_was_kept_is_gon
         redacting.go_on("trip", by="ada")
     (found,) = redacting.paused()
     assert (found.by, found.because, found.state, found.before, found.owner) == (
-        "ada", "[redacted]", "paused", "museum", "zoe",
-    )  # fmt: skip
+        "ada",
+        "[redacted]",
+        "paused",
+        "museum",
+        "zoe",
+    )
     redacting.go_on("trip", by="zoe")
     redacting.steered("trip", places(agency, seen))
     assert agency.log == ["book museum", "book zoo"]

@@ -91,7 +91,7 @@ def test_a_step_that_stands_is_not_told_what_was_said_later_where_the_first_one(
     assert again.told == [{**known, **late}]
     assert agency.log == [
         *log, "book hotel/Ada", "book museum", "cancel museum", *log, "book museum", "book end", *log,
-    ]  # fmt: skip
+    ]  # fmt: skip # a list of names and values
     (said,) = settlement.steering("trip")
     assert (said.state, said.before, said.told, said.rewound) == ("done", "end", "museum", ("trip/museum",))
 

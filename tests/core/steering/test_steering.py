@@ -34,17 +34,26 @@ def test_what_is_said_waits_on_record_in_one_order_and_two_who_contradict_each_o
     third = settlement.steer("trip", "retract", "no hotel", scope="trip:/hotel/Bee", by="bob")
     settlement.steer("other", "retract", "no hotel", scope="trip:/hotel/Bee", by="bob")
     assert [(said.number, said.state, said.against) for said in (first, second, third)] == [
-        (1, "waiting", ()), (2, "waiting", ()), (3, "waiting", (1,)),
-    ]  # fmt: skip
+        (1, "waiting", ()),
+        (2, "waiting", ()),
+        (3, "waiting", (1,)),
+    ]
     one, two, three = settlement.steering("trip")
     assert (one.run, one.what, one.text, one.scopes, one.by) == (
-        "trip", "revise", "Bee", ("trip:/hotel", "price:/x"), "ada",
-    )  # fmt: skip
+        "trip",
+        "revise",
+        "Bee",
+        ("trip:/hotel", "price:/x"),
+        "ada",
+    )
     assert (one.against, two.against, three.against) == ((3,), (), (1,))
     assert (one.before, one.done_at, one.conflict, one.undone, one.bound) == (None, None, None, (), ())
     assert [(said.run, said.number) for said in settlement.steering()] == [
-        ("other", 1), ("trip", 1), ("trip", 2), ("trip", 3),
-    ]  # fmt: skip
+        ("other", 1),
+        ("trip", 1),
+        ("trip", 2),
+        ("trip", 3),
+    ]
 
 
 def test_an_addition_is_told_at_the_next_step_and_nothing_is_undone(settlement, agency, trip):
@@ -111,12 +120,16 @@ def test_a_revision_undoes_the_earliest_decision_in_conflict_and_all_behind_it(s
     assert (said.state, said.before, said.bound) == ("done", "10", ())
     assert said.rewound == ("trip/9", "trip/8", "trip/7", "trip/6", "trip/5", "trip/4")
     assert [(each.transaction, each.scope) for each in said.undone] == [
-        *((f"trip/{number}", f"trip:/day/{number}") for number in (9, 8, 7, 6, 5)), ("trip/4", "trip:/hotel/Ada"),
-    ]  # fmt: skip
+        *((f"trip/{number}", f"trip:/day/{number}") for number in (9, 8, 7, 6, 5)),
+        ("trip/4", "trip:/hotel/Ada"),
+    ]
     conflict = said.conflict
     assert (conflict.transaction, conflict.title, conflict.scope, conflict.ground) == (
-        "trip/4", "the hotel", "trip:/hotel/Ada", False,
-    )  # fmt: skip
+        "trip/4",
+        "the hotel",
+        "trip:/hotel/Ada",
+        False,
+    )
     assert settlement.residue() == []
     with pytest.raises(Rewound), settlement.transaction("trip/4") as tx:
         tx.call(agency.book, place="hotel/Ada")
@@ -130,8 +143,11 @@ def test_what_cannot_be_undone_bounds_it_is_named_and_is_not_done_twice(settleme
     assert [each.transaction for each in said.undone] == ["trip/9", "trip/8", "trip/7", "trip/5", "trip/4"]
     assert agency.log.count("mail ada your trip") == 1
     assert agency.stands == [
-        *days(1, 2, 3), "mail ada your trip", "book hotel/Bee", *days(5, 7, 8, 9, 10, 11, 12),
-    ]  # fmt: skip
+        *days(1, 2, 3),
+        "mail ada your trip",
+        "book hotel/Bee",
+        *days(5, 7, 8, 9, 10, 11, 12),
+    ]
     (left,) = settlement.residue()
     assert (left.transaction, left.key) == ("trip/6", said.bound[0].key)
 
@@ -151,8 +167,11 @@ def test_a_revision_finds_a_decision_by_what_it_stood_on(settlement, agency, tri
     (said,) = settlement.steering("trip")
     conflict = said.conflict
     assert (conflict.transaction, conflict.title, conflict.scope, conflict.ground) == (
-        "trip/4", "the hotel", "price:/hotels", True,
-    )  # fmt: skip
+        "trip/4",
+        "the hotel",
+        "price:/hotels",
+        True,
+    )
     assert agency.stands == [*days(1, 2, 3), "book hotel/Bee", *days(*range(5, 13))]
 
 
@@ -214,8 +233,9 @@ def test_a_run_that_is_cancelled_undoes_nothing_at_its_boundary_and_says_so_of_w
     with pytest.raises(Cancelled):
         settlement.steered("trip", trip(at=once(6, stop)))
     assert [(said.number, said.state, said.is_open) for said in settlement.steering("trip")] == [
-        (1, "unheard", False), (2, "unheard", False),
-    ]  # fmt: skip
+        (1, "unheard", False),
+        (2, "unheard", False),
+    ]
     assert agency.log == [*days(1, 2, 3), "book hotel/Ada", *days(5)]
     with pytest.raises(UsageError, match="was cancelled, and hears nothing more"):
         settlement.steer("trip", "add", "a window seat", by="ada")

@@ -137,9 +137,11 @@ def test_another_process_reaches_the_same_bank(bank):
 
 
 WIRE = st.tuples(
-    st.sampled_from(["k1", "k2", "k3", None]), st.sampled_from([*OPENING, "mars"]), st.sampled_from([*OPENING, "mars"]),
+    st.sampled_from(["k1", "k2", "k3", None]),
+    st.sampled_from([*OPENING, "mars"]),
+    st.sampled_from([*OPENING, "mars"]),
     st.integers(-5, 120),
-)  # fmt: skip
+)
 
 
 @settings(max_examples=examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture])

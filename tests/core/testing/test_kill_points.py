@@ -111,9 +111,11 @@ def test_what_died_after_a_commit_has_committed_and_before_it_has_not(tmp_path):
 
     died = [(str(point), count()) for point in kill_points(play, reset=reset)]
     assert died == [
-        ("1: before INSERT INTO t VALUES (1)", 0), ("2: after INSERT INTO t VALUES (1)", 0),
-        ("3: before COMMIT", 0), ("4: after COMMIT", 1),
-    ]  # fmt: skip
+        ("1: before INSERT INTO t VALUES (1)", 0),
+        ("2: after INSERT INTO t VALUES (1)", 0),
+        ("3: before COMMIT", 0),
+        ("4: after COMMIT", 1),
+    ]
 
 
 def test_beside_the_ledger_only_the_database_that_was_named_counts(tmp_path):

@@ -58,9 +58,12 @@ def test_a_ledger_is_new(settlemark_ledger, tmp_path):
 def run(folder, *options):
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "pytest_settlemark", "-p", "no:cacheprovider", "-q", *options],
-        cwd=folder, capture_output=True, text=True, check=False,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
         env={**os.environ, "PYTHONPATH": str(CORE), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""},
-    )  # fmt: skip
+    )
 
 
 def test_a_users_tests_have_the_fixtures_and_a_broken_agent_fails_with_its_proof(tmp_path):
@@ -76,18 +79,25 @@ def test_every_fixture_says_what_it_is(tmp_path):
     done = run(tmp_path, "--fixtures")
     own = [line for line in done.stdout.splitlines() if "pytest_settlemark.py:" in line]
     assert {line.split(" -- ")[0] for line in own} == {
-        "prove_settlement", "settlemark_bank", "settlemark_clock", "settlemark_ledger", "settlemark_mailbox",
+        "prove_settlement",
+        "settlemark_bank",
+        "settlemark_clock",
+        "settlemark_ledger",
+        "settlemark_mailbox",
         "settlemark_provider",
-    }  # fmt: skip
+    }
     assert "no docstring available" not in done.stdout.split("pytest_settlemark.py:", 1)[1]
 
 
 def test_loading_it_loads_nothing_of_settlemark():
     code = "import pytest, sys; before = set(sys.modules); import pytest_settlemark; print(*set(sys.modules) - before)"
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True,
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
         env={**os.environ, "PYTHONPATH": str(CORE)},
-    )  # fmt: skip
+    )
     assert done.stdout.split() == ["pytest_settlemark"]
 
 

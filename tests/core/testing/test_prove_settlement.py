@@ -180,9 +180,11 @@ def test_a_world_behind_servers_is_compared_by_what_they_say():
             return bank.wire(current_call().key, source, target, amount)
 
         @effect(
-            "reversible", scope="hotel:/{trip}", keyed=True,
+            "reversible",
+            scope="hotel:/{trip}",
+            keyed=True,
             undo=lambda key: (booked := provider.probe(key)) and provider.cancel("hotel", booked["id"]),
-        )  # fmt: skip
+        )
         def book(trip):
             return provider.book("hotel", key=current_call().key, trip=trip)
 
@@ -460,9 +462,11 @@ def test_an_agent_that_hangs_after_a_fault_is_late_and_that_fails_the_proof(town
 
     proof = prove_settlement(run, town.world, modes=["before", "kill before"], timeout=2)
     assert [(str(case), case.ok) for case in proof.cases] == [
-        ("before 1. book: late", False), ("kill before 1. book: nothing", True),
-        ("before 2. commit: late", False), ("kill before 2. commit: nothing", True),
-    ]  # fmt: skip
+        ("before 1. book: late", False),
+        ("kill before 1. book: nothing", True),
+        ("before 2. commit: late", False),
+        ("kill before 2. commit: nothing", True),
+    ]
     with pytest.raises(AssertionError, match=r"did not come to its end in 2 s; it was here:(.|\n)*threading.py"):
         proof.assert_ok()
 

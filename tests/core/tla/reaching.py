@@ -32,7 +32,7 @@ NAMES = {SCOPES[name].text: name for name in CELLS}
 MODES = {
     "read": Mode.READ, "eager": Mode.EAGER, "final": Mode.FINAL, "held": Mode.HELD, "last": Mode.HELD,
     "add": Mode.EAGER, "multiply": Mode.EAGER, "add held": Mode.HELD,
-}  # fmt: skip
+}  # fmt: skip # a table
 GROUPS = {"add": "add", "add held": "add", "multiply": "multiply"}
 
 

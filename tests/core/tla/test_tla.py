@@ -17,7 +17,7 @@ from tests.core.tla.reaching import UNWRITTEN, reach
 KINDS = {
     "r": "read", "e": "eager", "s": "held", "i": "last", "o": "final", "f": "fail",
     "a": "add", "c": "add held", "m": "multiply",
-}  # fmt: skip
+}  # fmt: skip # a table
 ALONE = [KINDS[kind] for kind in "resiof"]
 WITH_GROUPS = [KINDS[kind] for kind in "resacm"]
 
@@ -43,15 +43,18 @@ def reached(plans, **options):
 PAIRS_OF_TEXTS = [
     ("ex ey", "ey ex"), ("ex sy", "rx ry"), ("sx ey", "ey rx"), ("rz sp", "sx"), ("ry ep", "ex ey"),
     ("ex ry", "rx sy"), ("sx ex ry", "ey sp"), ("ep rx", "sx ry f"),
-]  # fmt: skip
+]  # fmt: skip # a list of names and values
 TRIPLES_OF_TEXTS = [
-    ("ey sz", "sz", "rz sy ex"), ("ex ry", "rx sx", "sy"), ("ry ep", "ex", "ey"), ("rx sx", "ex f", "rx sx"),
+    ("ey sz", "sz", "rz sy ex"),
+    ("ex ry", "rx sx", "sy"),
+    ("ry ep", "ex", "ey"),
+    ("rx sx", "ex f", "rx sx"),
     ("ex rz", "rx ey f", "sz"),
-]  # fmt: skip
+]
 PAIRS_OF_GROUPS = [
     ("ax f", "ax rx"), ("cx ax", "ax"), ("ax sx", "ax"), ("mx ax", "ax f"), ("ax rx", "mx"), ("ap ax", "cx f"),
     ("ax ax", "ax rx"),
-]  # fmt: skip
+]  # fmt: skip # a list of names and values
 TRIPLES_OF_GROUPS = [("ax f", "ax", "rx"), ("ax", "cx", "mx f"), ("ax ry", "ax", "ay rx"), ("ax", "ax f", "ap")]
 STORED_PAIRS = [programs(*texts) for texts in PAIRS_OF_TEXTS]
 STORED_LAST = [

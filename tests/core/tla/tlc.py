@@ -22,7 +22,7 @@ SPECIFICATION = Path(__file__).parents[3] / "docs" / "settlement.tla"
 INVARIANTS = (
     "Serializable", "WorldIsSerial", "ReadsAreSettled", "Gated", "NothingForgotten", "LeavesLast", "OneClaim",
     "UndoMeetsItsOwn", "WaitsForOlder", "GroupsNeverWait", "OnePosition",
-)  # fmt: skip
+)  # fmt: skip # a table of values
 STEPWISE = ("FloorsNeverFall", "SettlesAboveFloor", "OthersStand", "GroupsNeverWound", "RetryKeepsItsPlace")
 
 _VIOLATED = re.compile(
@@ -74,8 +74,11 @@ def run(folder: Path, *arguments: str) -> str:
     temporary = f"-Djava.io.tmpdir={folder}"  # it unpacks its standard modules there
     return subprocess.run(
         [started[0], temporary, *started[1:], "-metadir", str(folder / "states"), *arguments],
-        cwd=folder, capture_output=True, text=True, check=False,
-    ).stdout  # fmt: skip
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout
 
 
 def check(
@@ -159,9 +162,14 @@ def _picture(line: str) -> Picture:
     text = json.loads(line)
     # Tuples, sets, texts, numbers and booleans are all there is in a picture, and no text has a bracket in it.
     for theirs, ours in (
-        ("<<", "["), (">>", "]"), ("{}", '["a set"]'), ("{", '["a set", '), ("}", "]"), ("TRUE", "true"),
+        ("<<", "["),
+        (">>", "]"),
+        ("{}", '["a set"]'),
+        ("{", '["a set", '),
+        ("}", "]"),
+        ("TRUE", "true"),
         ("FALSE", "false"),
-    ):  # fmt: skip
+    ):
         text = text.replace(theirs, ours)
     return _frozen(json.loads(text))
 

@@ -32,9 +32,12 @@ def tools(bank):
         return wire(to, amount)
 
     @effect(
-        "reversible", scope="account:/{to}", spends={"usd": "{amount}"}, probe=found,
+        "reversible",
+        scope="account:/{to}",
+        spends={"usd": "{amount}"},
+        probe=found,
         undo=lambda result: bank.reverse(result),
-    )  # fmt: skip
+    )
     def lend(to: str, amount: int) -> str:
         return wire(to, amount)
 

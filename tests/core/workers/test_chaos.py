@@ -37,10 +37,14 @@ def weather(shared_url, make_crew, tmp_path, record_property):
             wrong = audit(crew.desk, settlement)
             told_of = [story for finding in wrong for story in stories(crew.desk, settlement, finding)]
             figures = {
-                "committed": told.count("committed "), "refused": told.count("refused "), **storm.done,
-                "lost leases": told.count("LeaseLost"), "named": len(settlement.residue()), "findings": len(wrong),
+                "committed": told.count("committed "),
+                "refused": told.count("refused "),
+                **storm.done,
+                "lost leases": told.count("LeaseLost"),
+                "named": len(settlement.residue()),
+                "findings": len(wrong),
                 "dirty": len(dirty(crew.desk.log(), committed_of(settlement))),
-            }  # fmt: skip
+            }
         print(figures, *told_of, sep="\n")  # noqa: T201 - who runs it for minutes wants to know
         record_property("chaos", str(figures))
         return wrong, figures

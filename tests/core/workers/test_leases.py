@@ -57,8 +57,11 @@ def holder(shared_url, make_crew, tmp_path, lease):
     paths = os.pathsep.join([str(HERE.parents[2] / "core"), os.environ.get("PYTHONPATH", "")])
     worker = subprocess.Popen(
         [sys.executable, "-c", HOLDER.format(here=str(HERE)), shared_url, str(tmp_path / "desk.db"), str(lease)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": paths},
-    )  # fmt: skip
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": paths},
+    )
     assert worker.stdout.readline() == "holding\n"
     yield crew, worker
     worker.kill()

@@ -100,9 +100,13 @@ class Office:
             point.stop("between an undo and its outcome")
 
         @effect(
-            "reversible", scope="room:/{room}", undo=cancel, probe=lambda key: self.knows("book", key), check=check,
+            "reversible",
+            scope="room:/{room}",
+            undo=cancel,
+            probe=lambda key: self.knows("book", key),
+            check=check,
             name="book",
-        )  # fmt: skip
+        )
         def book(room):
             point.stop("inside the act")
             self.log.append(("book", current_call().key))
@@ -143,9 +147,14 @@ def silent(shared_url, office, clocks, monkeypatch):
             if host is not None:
                 patched.setattr(_workers, "_host", lambda: host)
             made = Settlement(
-                shared_url, lease=LEASE, quarantine=quarantine, keep_open=0, wait=PATIENCE,
-                injected=Injected(monotonic=clock.monotonic), retries=Retries(first=0, most=0),
-            )  # fmt: skip
+                shared_url,
+                lease=LEASE,
+                quarantine=quarantine,
+                keep_open=0,
+                wait=PATIENCE,
+                injected=Injected(monotonic=clock.monotonic),
+                retries=Retries(first=0, most=0),
+            )
         host_of(made).driver.probing.on_doubt = None  # the test asks
         host_of(
             made
@@ -211,10 +220,12 @@ def _stop_between(worker, point, monkeypatch):
     """Have it stop, too, where no function of the user's is called."""
     driver = host_of(worker).driver
     for service, name, at in (
-        (driver.acting, "_send", LOOKS[0]), (driver.acting, "_perform", "between the intent and the act"),
-        (driver.releases, "_let_one_leave", LOOKS[1]), (driver.releases, "_release", "before a release"),
+        (driver.acting, "_send", LOOKS[0]),
+        (driver.acting, "_perform", "between the intent and the act"),
+        (driver.releases, "_let_one_leave", LOOKS[1]),
+        (driver.releases, "_release", "before a release"),
         (driver.taking_back, "_take_back", "before an undo"),
-    ):  # fmt: skip
+    ):
         original = getattr(service, name)
 
         def first(*args, original=original, at=at, **options):
@@ -513,9 +524,12 @@ def test_people_are_told_what_is_kept_who_fell_silent_at_it_and_until_when(
 
 @pytest.mark.parametrize(
     ("at", "tool", "state"),
-    [("inside the act", "book", "aborting"), ("inside an undo", "book", "aborting"),
-     ("inside a release", "mail", "releasing")],
-)  # fmt: skip
+    [
+        ("inside the act", "book", "aborting"),
+        ("inside an undo", "book", "aborting"),
+        ("inside a release", "mail", "releasing"),
+    ],
+)
 def test_cancelling_the_run_of_a_silent_worker_waits_for_nobody_and_tells_who_it_is(
     silent, office, at, tool, state, caplog
 ):

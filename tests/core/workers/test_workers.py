@@ -17,8 +17,11 @@ KILLS = int(os.environ.get("SETTLEMARK_STRESS_KILLS", "6"))
 
 def test_the_checker_finds_a_cycle_and_finds_none_where_there_is_none():
     crossed = [
-        ("read", "a", "", "x", 1), ("read", "b", "", "y", 1), ("write", "b", "", "x", 1), ("write", "a", "", "y", 1),
-    ]  # fmt: skip
+        ("read", "a", "", "x", 1),
+        ("read", "b", "", "y", 1),
+        ("write", "b", "", "x", 1),
+        ("write", "a", "", "y", 1),
+    ]
     assert not serial(crossed, {("x", 1), ("y", 1)}).serializable
     assert serial(crossed, {("x", 1)}).serializable
     after_each_other = [crossed[0], crossed[2], crossed[1], crossed[3]]
@@ -29,7 +32,7 @@ def test_the_checker_finds_who_met_what_was_undone_later_and_nobody_else():
     log = [
         ("write", "a", "k1", "x", 1), ("read", "a", "k2", "y", 1), ("write", "a", "k3", "z", 1),
         ("read", "a", "", "x", 1), ("undo", "a", "k1", "x", 1), ("read", "a", "", "v", 1), ("read", "b", "", "w", 1),
-    ]  # fmt: skip
+    ]  # fmt: skip # a list of names and values
     met = dirty(log, {("y", 1), ("z", 1), ("v", 1), ("w", 1)})
     assert [one.split(" met ")[0] for one in met] == ["dirty read: y#1", "dirty write: z#1"]
     assert dirty(log, {("v", 1), ("w", 1)}) == []

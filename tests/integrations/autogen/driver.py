@@ -77,9 +77,15 @@ class Driver:
         """Play it; who is cancelled waits until what the framework leaves behind is over."""
         model = Scripted(*map(_answer, turns), final=final, heed=None if self.heed is None else self._heeded(turns))
         played = agent(
-            model, [_readable(tool) for tool in tools], settlement, run=run, effects=effects,
-            max_tool_iterations=len(turns) + 1, primer=self.primer, called=self.agent,
-        )  # fmt: skip
+            model,
+            [_readable(tool) for tool in tools],
+            settlement,
+            run=run,
+            effects=effects,
+            max_tool_iterations=len(turns) + 1,
+            primer=self.primer,
+            called=self.agent,
+        )
         if self.rewrite is not None:
             played._workbench = [Rewriting(found, self.rewrite) for found in played._workbench]
         kept = None if self.folder is None else self.folder / f"{run}.json"

@@ -37,11 +37,14 @@ def states(settlement):
 def whole(messages):
     """A model's conversation: its own messages' calls, and what it was told of them."""
     return [
-        [call.id for call in m.content] if isinstance(m, AssistantMessage) and not isinstance(m.content, str)
-        else [(r.call_id, r.content) for r in m.content] if isinstance(m, FunctionExecutionResultMessage)
+        [call.id for call in m.content]
+        if isinstance(m, AssistantMessage) and not isinstance(m.content, str)
+        else [(r.call_id, r.content) for r in m.content]
+        if isinstance(m, FunctionExecutionResultMessage)
         else m.content
-        for m in messages if m.type != "SystemMessage"
-    ]  # fmt: skip
+        for m in messages
+        if m.type != "SystemMessage"
+    ]
 
 
 @pytest.mark.parametrize("streams", [False, True])
@@ -55,8 +58,10 @@ async def test_what_is_irreversible_is_handed_out_last_and_the_model_sees_its_tu
     assert world.log == ["look Ada", "mail a"]
     assert answers(result) == [(False, "look done"), (False, "mail done")]
     assert whole(model.requests[-1][0]) == [
-        "go", ["call-0", "call-1"], [("call-0", "mail done"), ("call-1", "look done")],
-    ]  # fmt: skip
+        "go",
+        ["call-0", "call-1"],
+        [("call-0", "mail done"), ("call-1", "look done")],
+    ]
     assert len(model.requests) == 2
     assert states(settlement) == ["committed"]
 
@@ -88,9 +93,11 @@ async def test_several_turns_are_shown_each_in_one_piece(world, settlement):
     assert world.log == ["book Ada", "mail a", "book Bee"]
     assert whole(model.create_calls[-1]["messages"]) == [
         "go",
-        ["call-0", "call-1"], [("call-0", "book done"), ("call-1", "mail done")],
-        ["call-0"], [("call-0", "book done")],
-    ]  # fmt: skip
+        ["call-0", "call-1"],
+        [("call-0", "book done"), ("call-1", "mail done")],
+        ["call-0"],
+        [("call-0", "book done")],
+    ]
 
 
 async def test_a_turn_of_one_call_settles_at_the_next_request_whatever_that_is(world, settlement):
@@ -159,9 +166,11 @@ async def test_a_job_begun_again_hands_out_nothing_that_was_done_and_the_model_g
     assert result.messages[-1].content == "done"
     assert whole(model.create_calls[-1]["messages"]) == [
         "go",
-        ["call-0", "call-1"], [("call-0", "book done"), ("call-1", "mail done")],
-        ["call-0"], [("call-0", "book done")],
-    ]  # fmt: skip
+        ["call-0", "call-1"],
+        [("call-0", "book done"), ("call-1", "mail done")],
+        ["call-0"],
+        [("call-0", "book done")],
+    ]
 
 
 async def test_what_the_model_was_told_from_the_record_it_is_told_in_each_later_request(world, settlement):
@@ -208,16 +217,21 @@ async def test_calls_that_cannot_be_settled_are_the_agents_to_answer(world, sett
     assert world.log == ["book Ada"]
     assert [is_error for is_error, _ in answers(result)] == [False, True, True]
     assert [(i, e) for i, e, _ in told(model.requests[-1][0])] == [
-        ("call-0", False), ("call-1", True), ("call-2", True),
-    ]  # fmt: skip
+        ("call-0", False),
+        ("call-1", True),
+        ("call-2", True),
+    ]
 
 
 async def test_agents_that_share_a_client_and_run_beside_each_other_keep_to_themselves(world, settlement):
     tools = trip(world)
     client = SettledChatCompletionClient(
-        Scripted(turn(("book", {"hotel": "Ada"}), ("mail", {"to": "a"}))), settlement, run="trip-42",
-        effects=declared(settlement, tools), unsettled="allow",
-    )  # fmt: skip
+        Scripted(turn(("book", {"hotel": "Ada"}), ("mail", {"to": "a"}))),
+        settlement,
+        run="trip-42",
+        effects=declared(settlement, tools),
+        unsettled="allow",
+    )
     agents = [AssistantAgent(name, client, tools=tools, max_tool_iterations=4) for name in ("first", "second")]
     builder = DiGraphBuilder()
     for played in agents:

@@ -347,9 +347,11 @@ async def test_all_questions_of_a_turn_are_asked_at_once_and_it_acts_in_its_orde
     world, settlement, kind, park, answered
 ):
     message = turn(
-        ("book", {"hotel": "Ada"}), ("pay", {"amount": 800}), ("pay", {"amount": 900, "purpose": "rent"}),
+        ("book", {"hotel": "Ada"}),
+        ("pay", {"amount": 800}),
+        ("pay", {"amount": 900, "purpose": "rent"}),
         ("mail", {"to": "a"}),
-    )  # fmt: skip
+    )
     workbench, _, booker = alone(world, settlement, kind=kind, message=message, park=park)
     result = await booker.run(task="go")
     assert [question.arguments["amount"] for question in workbench.questions] == [800, 900]

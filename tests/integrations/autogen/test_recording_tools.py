@@ -195,9 +195,11 @@ async def test_tools_that_are_found_in_one_of_several_workbenches_are_where_they
     recorded = RecordedAgent(recorder, "ada")
     books, looks = Served(named(one)), Served(named(looking, "look"), named(other))
     stock = AssistantAgent(
-        "ada", recorded.client(replayed(BOOK, "done")), workbench=[recorded.workbench(w) for w in (books, looks)],
+        "ada",
+        recorded.client(replayed(BOOK, "done")),
+        workbench=[recorded.workbench(w) for w in (books, looks)],
         max_tool_iterations=5,
-    )  # fmt: skip
+    )
     await stock.run(task="go")
     assert (phantoms(recorder), planned(recorder)) == ([], [("book", True, True, WROTE)])
 

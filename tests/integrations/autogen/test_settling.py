@@ -180,8 +180,9 @@ async def test_a_handoff_among_the_calls_goes_its_way_and_the_others_settle(worl
 
     assert world.log == ["book Ada", "mail a"]
     assert isinstance(result.messages[-1], HandoffMessage)
-    assert [r.content for m in result.messages[-1].context if m.type == "FunctionExecutionResultMessage"
-            for r in m.content] == ["mail done", "book done"]  # fmt: skip
+    assert [
+        r.content for m in result.messages[-1].context if m.type == "FunctionExecutionResultMessage" for r in m.content
+    ] == ["mail done", "book done"]
 
 
 async def test_a_handoff_goes_before_a_tool_of_its_name_so_that_one_is_not_waited_for(world):
@@ -210,9 +211,11 @@ async def test_calls_of_a_workbench_that_is_not_ours_run_as_they_are(world, sett
     theirs = StaticWorkbench([FunctionTool(ring, description="ring")])
     message = turn(("book", {"hotel": "Ada"}), ("ring", {"bell": "x"}), ("mail", {"to": "a"}))
     both = AssistantAgent(
-        "agent", SettledChatCompletionClient(Scripted(message), settlement), workbench=[theirs, ours],
+        "agent",
+        SettledChatCompletionClient(Scripted(message), settlement),
+        workbench=[theirs, ours],
         max_tool_iterations=2,
-    )  # fmt: skip
+    )
 
     result = await both.run(task="go")
 

@@ -31,12 +31,17 @@ async def test_in_a_round_robin_team_each_agents_work_has_the_agents_name_in_the
     tools = trip(world)
     team = RoundRobinGroupChat(
         [
-            agent(Scripted(turn(("book", {"hotel": "Ada"})), turn(("book", {"hotel": "Bee"}))), tools, settlement,
-                  name="booker", max_tool_iterations=1),
+            agent(
+                Scripted(turn(("book", {"hotel": "Ada"})), turn(("book", {"hotel": "Bee"}))),
+                tools,
+                settlement,
+                name="booker",
+                max_tool_iterations=1,
+            ),
             agent(Scripted(turn(("mail", {"to": "a"}))), tools, settlement, name="clerk", max_tool_iterations=1),
         ],
         termination_condition=MaxMessageTermination(4),
-    )  # fmt: skip
+    )
 
     await team.run(task="go")
 
@@ -92,11 +97,16 @@ async def test_a_swarm_hands_over_between_settled_turns(world, settlement):
     team = Swarm(
         [
             agent(Scripted(handing), tools, settlement, name="booker", handoffs=[Handoff(target="clerk")]),
-            agent(Scripted(turn(("rent", {"plate": "X"})), turn(("rent", {"plate": "Y"}))), tools, settlement,
-                  name="clerk", max_tool_iterations=1),
+            agent(
+                Scripted(turn(("rent", {"plate": "X"})), turn(("rent", {"plate": "Y"}))),
+                tools,
+                settlement,
+                name="clerk",
+                max_tool_iterations=1,
+            ),
         ],
         termination_condition=MaxMessageTermination(4),
-    )  # fmt: skip
+    )
 
     await team.run(task="go")
 

@@ -117,8 +117,9 @@ async def test_while_a_turn_comes_its_tools_are_listed_once_and_for_the_next_req
 
     assert remote.listed == 2
     assert [[tool["name"] for tool in options["tools"]] for _, options in model.requests] == [
-        ["book", "look", "leave"], ["book", "look", "leave"],
-    ]  # fmt: skip
+        ["book", "look", "leave"],
+        ["book", "look", "leave"],
+    ]
 
 
 async def test_it_starts_stops_and_resets_what_it_wraps_and_has_its_members(world, settlement):
@@ -346,8 +347,13 @@ async def test_a_client_is_the_one_it_wraps_but_for_the_calls(settlement):
 async def test_what_a_request_says_reaches_the_wrapped_client_as_it_is(settlement):
     model, token = Scripted(), object()
     client = SettledChatCompletionClient(model, settlement)
-    said = {"tools": [], "tool_choice": "required", "json_output": True, "extra_create_args": {"a": 1},
-            "cancellation_token": token}  # fmt: skip
+    said = {
+        "tools": [],
+        "tool_choice": "required",
+        "json_output": True,
+        "extra_create_args": {"a": 1},
+        "cancellation_token": token,
+    }
 
     await client.create(["x"], **said)
     streamed = [part async for part in client.create_stream(["y"], **said)]

@@ -43,8 +43,9 @@ def tools(folder, at):
     def knows(verb):
         return lambda key: office.knows(verb, key)
 
-    @effect("reversible", scope="room:/{what}", undo=lambda what, key: office.act("cancel", what, key),
-            probe=knows("book"))  # fmt: skip
+    @effect(
+        "reversible", scope="room:/{what}", undo=lambda what, key: office.act("cancel", what, key), probe=knows("book")
+    )
     def book(what: str) -> str:
         """Book a room."""
         return act("book", what)
@@ -127,9 +128,12 @@ def _pydantic_ai(folder, tools, settlement):
     from settlemark_pydantic_ai import Settled
 
     agent = Agent(
-        scripted(SCRIPT), name="clerk", tools=tools, output_type=[str, DeferredToolRequests],
+        scripted(SCRIPT),
+        name="clerk",
+        tools=tools,
+        output_type=[str, DeferredToolRequests],
         capabilities=[Settled(settlement, run="trip-42")],
-    )  # fmt: skip
+    )
     kept = folder / "pydantic_ai.json"
     if kept.exists():
         # The framework wants an answer from whoever goes on: it is a yes here, and the first answer counts.

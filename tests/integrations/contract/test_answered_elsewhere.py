@@ -30,9 +30,11 @@ class Processes:
         self.name = name
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.integrations.contract.answering", name],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        )  # fmt: skip
+        )
         self._answer()
 
     def play(self, folder, at=None):

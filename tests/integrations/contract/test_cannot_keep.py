@@ -97,7 +97,7 @@ MADE = [
         pydantic_ai_capability, pydantic_ai_toolset,
     )
     if make.__name__.rpartition("_")[0] in SHIMS
-]  # fmt: skip
+]  # fmt: skip # a list of names and values
 """Everything that a user puts in a framework's place, and its framework."""
 
 

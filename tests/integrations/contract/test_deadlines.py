@@ -45,8 +45,12 @@ class Locked:
 def desk(world, store, begun, let_go, how):
     """Tools of which one, `book slow`, has the store locked before it ends."""
 
-    @effect("reversible", scope="room:/{what}", undo=lambda what: world.act(f"cancel {what}"),
-            probe=lambda what: "booked" if f"book {what}" in world.log else None)  # fmt: skip
+    @effect(
+        "reversible",
+        scope="room:/{what}",
+        undo=lambda what: world.act(f"cancel {what}"),
+        probe=lambda what: "booked" if f"book {what}" in world.log else None,
+    )
     async def book(what: str) -> str:
         """Book a room."""
         number = world.act(f"book {what}")
@@ -107,9 +111,11 @@ def _run_elsewhere(path):
         for function in ast.walk(module)
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
         for node in ast.walk(function)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-        and node.func.id in {"run_async", "end_async"} and id(node) not in here
-    ]  # fmt: skip
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in {"run_async", "end_async"}
+        and id(node) not in here
+    ]
 
 
 @pytest.mark.parametrize("shim", sorted(path.name for path in INTEGRATIONS.glob("settlemark_*")))

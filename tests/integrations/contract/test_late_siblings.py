@@ -26,7 +26,7 @@ INLETS = {
         "pydantic_ai.tool_manager", "ToolManager", ("execute_tool_call",), lambda _manager, found, **_: found.call
     ),
     "toy": ("tests.integrations.contract.toy", "SettledToy", ("_settled",), lambda _toy, _turn, _place, call: call),
-}  # fmt: skip
+}  # fmt: skip # a table
 """What of a framework runs one call, before any of ours hears of it, and how to find the call in what that is given."""
 LATE = {"eager": ("book", "late"), "held": ("mail", "late")}
 

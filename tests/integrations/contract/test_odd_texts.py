@@ -66,7 +66,7 @@ def as_words_of_the_model(odd, patch):
 
 INLETS = [
     as_argument, as_result, as_words_of_an_error, as_id_of_the_job, as_id_of_a_call, as_words_of_the_model,
-]  # fmt: skip
+]  # fmt: skip # a list of names and values
 
 
 @pytest.fixture

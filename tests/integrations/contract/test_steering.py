@@ -56,8 +56,10 @@ def test_a_revision_undoes_the_turns_from_its_conflict_on_and_the_next_turn_is_t
     assert world.log == ["book Cee", "book Ada", "mail ada", "cancel Ada", "book Bee"]
     (heard,) = settlement.steering(said[0].run)
     assert (heard.state, [each.scope for each in heard.undone], [each.scope for each in heard.bound]) == (
-        "done", ["room:/Ada"], ["mail:/ada"],
-    )  # fmt: skip
+        "done",
+        ["room:/Ada"],
+        ["mail:/ada"],
+    )
     assert (unfinished(settlement), [each.tool for each in settlement.residue()]) == ([], ["mail"])
 
 

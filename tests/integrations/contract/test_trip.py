@@ -101,8 +101,11 @@ def test_every_trip_is_all_or_nothing_or_named_and_with_stock_many_are_neither(d
     # No trip is clean for never having been made: what nothing stands in the way of is booked, and told of.
     assert settled.clean == settled.trials == TRIALS, (settled.dirty, sides[1].told)
     assert (settled.completed, settled.duplicates, settled.stray_mails, settled.out_of_order) == (
-        sum(trial.must_complete for trial in trials), 0, 0, 0,
-    )  # fmt: skip
+        sum(trial.must_complete for trial in trials),
+        0,
+        0,
+        0,
+    )
     assert settled.completed > 0
     assert settled.outcomes["broken"] == 0
     # Stock works, too; it is what it leaves when it does not that is wrong.

@@ -40,9 +40,10 @@ def crew_of_two(world, *, fails=(), broken=(), **options):
 
 
 KICKOFFS = pytest.mark.parametrize(
-    "kickoff", [lambda crew, **given: crew.kickoff(**given), lambda crew, **given: asyncio.run(crew.akickoff(**given))],
+    "kickoff",
+    [lambda crew, **given: crew.kickoff(**given), lambda crew, **given: asyncio.run(crew.akickoff(**given))],
     ids=["kickoff", "akickoff"],
-)  # fmt: skip
+)
 
 
 # ---- going on
@@ -112,9 +113,11 @@ def test_a_task_that_depends_on_another_is_done_when_it_was_and_remembered(world
         tools = tools_of(trip(world))
         clerk = agent_of(Scripted([call("book", hotel="Ada")], final="booked"), tools, "clerk")
         then = ConditionalTask(
-            description="Mail.", expected_output="It is done.", condition=lambda output: output.raw == "booked",
+            description="Mail.",
+            expected_output="It is done.",
+            condition=lambda output: output.raw == "booked",
             agent=agent_of(Scripted([call("mail", to="ada")]), tools),
-        )  # fmt: skip
+        )
         return settled_crew(Crew(agents=[clerk], tasks=[task_of(clerk), then]), settlement, run="r").kickoff()
 
     assert [kickoff().raw, kickoff().raw] == ["done", "done"]
@@ -180,10 +183,13 @@ def test_each_of_many_inputs_is_a_job_of_its_own(world, settlement):
 
 
 @KICKOFFS
-@pytest.mark.parametrize(("settle", "log"), [
-    ("turn", ["book Ada", "mail ada"]),
-    ("task", ["book Ada", "cancel Ada"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("settle", "log"),
+    [
+        ("turn", ["book Ada", "mail ada"]),
+        ("task", ["book Ada", "cancel Ada"]),
+    ],
+)
 def test_a_task_that_fails_keeps_its_turns_or_is_undone_as_a_whole(world, settlement, kickoff, settle, log):
     def fail(number):
         if number == 2:
@@ -199,10 +205,13 @@ def test_a_task_that_fails_keeps_its_turns_or_is_undone_as_a_whole(world, settle
 
 
 @KICKOFFS
-@pytest.mark.parametrize(("settle", "log"), [
-    ("task", ["book Ada"]),
-    ("crew", ["book Ada", "cancel Ada"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("settle", "log"),
+    [
+        ("task", ["book Ada"]),
+        ("crew", ["book Ada", "cancel Ada"]),
+    ],
+)
 def test_a_crew_that_fails_keeps_its_tasks_or_is_undone_as_a_whole_and_is_done_whole_when_it_goes_on(
     world, settlement, kickoff, settle, log
 ):
@@ -222,9 +231,12 @@ def test_a_crew_that_fails_keeps_its_tasks_or_is_undone_as_a_whole_and_is_done_w
 
 def test_a_guardrail_that_never_agrees_undoes_the_task(world, settlement):
     crew = crew_of(
-        Scripted([call("book", hotel="Ada"), call("mail", to="ada")]), tools_of(trip(world)),
-        guardrail=lambda _output: (False, "no"), guardrail_max_retries=1, agent={"max_retry_limit": 0},
-    )  # fmt: skip
+        Scripted([call("book", hotel="Ada"), call("mail", to="ada")]),
+        tools_of(trip(world)),
+        guardrail=lambda _output: (False, "no"),
+        guardrail_max_retries=1,
+        agent={"max_retry_limit": 0},
+    )
 
     with pytest.raises(Exception, match="guardrail"):
         settled_crew(crew, settlement, run="r", settle="task").kickoff()
@@ -303,7 +315,7 @@ def test_a_run_that_was_cancelled_acts_no_more(world, settlement):
 
 @pytest.mark.parametrize("again", [
     lambda crew: crew.replay("x"), lambda crew: crew.train(1, "f"), lambda crew: crew.test(1),
-])  # fmt: skip
+])  # fmt: skip # a list of names and values
 def test_what_does_things_again_is_refused(world, settlement, again):
     crew = settled_crew(crew_of(Scripted([call("book", hotel="Ada")]), tools_of(trip(world))), settlement, run="r")
 

@@ -20,7 +20,7 @@ DEATHS = ["after book Ada", "after mail ada", "writer asks for 0"]
 MORE_DEATHS = [
     "before book Ada", "before book Bee", "after book Bee", "before mail ada", "clerk asks for 1",
     "before publish trip", "after publish trip", "writer asks for 1",
-]  # fmt: skip
+]  # fmt: skip # a list of names and values
 FORGETS = ["after mail ada"]
 MORE_FORGETS = ["after book Ada", "clerk asks for 1", "writer asks for 0", "writer asks for 1"]
 
@@ -37,9 +37,13 @@ def killed(tmp_path):
         path = os.pathsep.join([str(ROOT), *(str(ROOT / part) for part in ("core", "adapters", "integrations"))])
         done = subprocess.run(
             [sys.executable, "-m", "tests.integrations.crewai.child", str(tmp_path), side, where, *crew],
-            cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False,
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": path},
+            capture_output=True,
+            text=True,
+            check=False,
             timeout=120,
-        )  # fmt: skip
+        )
         assert done.returncode == -signal.SIGKILL, done.stderr
 
     return run
@@ -71,7 +75,7 @@ DELEGATED = ["book Ada", "book Bee", "publish trip", "mail ada"]
         ["before book Ada", "after book Bee", "clerk asks for 1", "writer asks for 0", "before publish trip",
          "after publish trip", "writer asks for 1", "before mail ada", "manager asks for 1"],
     ),
-)  # fmt: skip
+)  # fmt: skip # a table of values
 def test_a_hierarchy_that_was_killed_goes_on_two_levels_deep_and_does_each_thing_once(killed, tmp_path, where):
     killed("ours", where, "hierarchy")
 

@@ -80,8 +80,12 @@ def test_a_turn_that_fails_for_another_agent_is_undone_by_itself(world, settleme
     stands = [entry for entry in world.log if not entry.startswith(("cancel", "look"))]
     for cancelled in [entry for entry in world.log if entry.startswith("cancel")]:
         stands.remove(cancelled.replace("cancel", "book"))
-    assert stands == [["book Bee", "mail ada", "mail bee"], ["book Ada", "book Bee", "mail bee"],
-                      ["book Ada", "mail ada"]][failing]  # fmt: skip
+    assert (
+        stands
+        == [["book Bee", "mail ada", "mail bee"], ["book Ada", "book Bee", "mail bee"], ["book Ada", "mail ada"]][
+            failing
+        ]
+    )
     assert settlement.residue() == []
 
 

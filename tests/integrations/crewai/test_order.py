@@ -186,7 +186,7 @@ def agent_in_a_flow(llm, tools):
 KICKOFFS = [
     crew_kickoff, crew_kickoff_async, crew_akickoff, crew_streamed, agent_kickoff, agent_kickoff_async,
     crew_in_a_flow, agent_in_a_flow,
-]  # fmt: skip
+]  # fmt: skip # a list of names and values
 
 
 @pytest.mark.parametrize("kickoff", KICKOFFS)
@@ -211,7 +211,7 @@ def test_however_it_is_kicked_off_the_order_is_kept_and_with_stock_it_is_not(set
         lambda crew: asyncio.run(crew.akickoff()),
     ],
     ids=["kickoff", "kickoff_async", "akickoff"],
-)  # fmt: skip
+)
 def test_so_it_is_with_a_settled_crew(world, settlement, kickoff):
     act_on, turn = five(world.act, patience=0.02)
 

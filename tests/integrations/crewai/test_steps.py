@@ -62,11 +62,13 @@ class Planning(Scripted):
     def _planned(self):
         return [
             {
-                "step_number": number + 1, "description": f"<step {number}>", "tool_to_use": None,
+                "step_number": number + 1,
+                "description": f"<step {number}>",
+                "tool_to_use": None,
                 "depends_on": [] if self._beside or number == 0 else [number],
             }
             for number in range(len(self._steps))
-        ]  # fmt: skip
+        ]
 
 
 @tool("fail")
@@ -105,8 +107,10 @@ def test_a_call_that_fails_undoes_its_turn_of_the_step_and_the_model_is_told(wor
 
     settled_crew(planned(llm, [*tools_of(trip(world)), fail]), settlement, run="r").kickoff()
 
-    undone = [["book Ada", "book Bee", "cancel Bee", "cancel Ada", "book Cee", "mail cee"],
-              ["book Ada", "book Bee", "mail ada", "book Cee", "cancel Cee"]]  # fmt: skip
+    undone = [
+        ["book Ada", "book Bee", "cancel Bee", "cancel Ada", "book Cee", "mail cee"],
+        ["book Ada", "book Bee", "mail ada", "book Cee", "cancel Cee"],
+    ]
     told = [message["content"] for messages in llm.seen for message in messages if message["role"] == "tool"]
     assert world.log == undone[step]
     assert any(text.startswith("undone: book had succeeded") for text in told)

@@ -55,12 +55,14 @@ def test_a_task_beside_one_that_asks_goes_on_with_undeclared_tools(world, settle
 
     asks = agent_of(
         Scripted([call("note", text="asking"), call("book", hotel="Ada"), call("pay", bill="7")]),
-        [*tools_of(trip(world)), noting(world, begun), asking(world)], "asking",
-    )  # fmt: skip
+        [*tools_of(trip(world)), noting(world, begun), asking(world)],
+        "asking",
+    )
     other = agent_of(
         Scripted([call("note", text="other"), call("book", hotel="Bee")], before=lambda _: begun.wait(PATIENCE)),
-        [*tools_of(trip(world)), noting(world, noted)], "other",
-    )  # fmt: skip
+        [*tools_of(trip(world)), noting(world, noted)],
+        "other",
+    )
     tasks = [task_of(agent, f"As {agent.role}.", async_execution=True) for agent in (asks, other)]
     last = task_of(agent_of(Scripted(), [], "last"), "Tell.", context=tasks)
 

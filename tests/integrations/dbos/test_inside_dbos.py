@@ -276,9 +276,12 @@ def test_a_workflow_cancelled_in_dbos_alone_keeps_what_its_step_did_and_repeats_
 def test_the_example_tells_what_its_first_lines_say_it_tells():
     told = subprocess.run(
         [sys.executable, str(EXAMPLE)],
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    )  # fmt: skip
+    )
 
     promised = EXAMPLE.read_text().split('"""')[1].partition("logs say:\n")[2]
     assert (told.stdout.strip(), told.returncode) == (dedent(promised).strip(), 0), told.stderr

@@ -310,8 +310,12 @@ def test_the_command_prints_json_alone_when_asked_and_plays_anew_in_a_ledger_tha
     for told in (json.loads(first.stdout), json.loads(second.stdout)):
         assert told["clean"] is True
         assert [scenario["settled"]["outcome"] for scenario in told["scenarios"]] == [
-            "all", "all", "nothing", "all", "named",
-        ]  # fmt: skip
+            "all",
+            "all",
+            "nothing",
+            "all",
+            "named",
+        ]
         assert [scenario["stock"]["clean"] for scenario in told["scenarios"]] == [False, True, False, False, False]
         assert [side["trials"] for side in told["trials"]] == [1, 1]
         assert [left["tool"] for left in told["residue"]] == ["reserve_hotel"]

@@ -211,9 +211,11 @@ def test_calls_that_cannot_be_run_fail_their_turn_and_nothing_of_it_stays(play, 
 
 def test_dropping_what_nothing_stood_in_the_way_of_is_not_clean():
     nothing = ByTurn.of(
-        [Turn(1.0, "", (Call("reserve_car", {"trip": "t", "city": "Lisbon"}, "no"),))], [], frozenset(),
+        [Turn(1.0, "", (Call("reserve_car", {"trip": "t", "city": "Lisbon"}, "no"),))],
+        [],
+        frozenset(),
         must_complete=lambda earlier, calls: True,
-    )  # fmt: skip
+    )
 
     assert (nothing.outcome, nothing.clean) == ("nothing", False)
 
@@ -443,8 +445,12 @@ def test_json_alone_is_printed_when_asked_and_has_the_models_turns(command, open
             assert [call["tool"] for call in turn["calls"]] == scenario[side]["issued"]
             assert scenario[side]["stopped"] == "turns"
     assert [scenario["settled"]["outcome"] for scenario in told["scenarios"]] == [
-        "all", "all", "nothing", "all", "named",
-    ]  # fmt: skip
+        "all",
+        "all",
+        "nothing",
+        "all",
+        "named",
+    ]
 
 
 def test_the_model_is_scripted_and_nothing_is_opened_unless_one_is_named(monkeypatch, play):

@@ -190,8 +190,11 @@ def test_a_loop_that_writes_what_a_longer_chain_writes_late_is_a_fail_stop_and_s
     (found,) = analyze(builder).findings
 
     assert (found.kind, found.channel, found.nodes, found.superstep) == (
-        Kind.FAIL_STOP, "a", ("late", "loop"), ("late", "loop"),
-    )  # fmt: skip
+        Kind.FAIL_STOP,
+        "a",
+        ("late", "loop"),
+        ("late", "loop"),
+    )
     with pytest.raises(InvalidUpdateError):
         builder.compile().invoke({"rounds": 0})
 
@@ -396,7 +399,7 @@ class Agent:
 WRITES_A = [
     as_literal, as_local, as_command, as_copy, as_dict, as_helper, as_coroutine, as_constant, Agent().method, Agent(),
     lambda state: {"a": 1}, functools.partial(as_literal),
-]  # fmt: skip
+]  # fmt: skip # a list of names and values
 
 
 @pytest.mark.parametrize("node", WRITES_A)
@@ -485,8 +488,12 @@ def test_a_value_read_early_and_written_over_late_is_a_lost_update_and_stock_los
     (found,) = analyze(builder).findings
 
     assert (found.kind, found.channel, found.nodes, found.superstep, found.suggestion) == (
-        Kind.LOST_UPDATE, "balance", ("deposit", "add"), ("deposit", "look"), "add",
-    )  # fmt: skip
+        Kind.LOST_UPDATE,
+        "balance",
+        ("deposit", "add"),
+        ("deposit", "look"),
+        "add",
+    )
     assert found.why.startswith("look reads 'balance', deposit writes it, and then add")
     assert builder.compile().invoke({"balance": 100})["balance"] == 110
 
@@ -539,10 +546,14 @@ def test_two_writers_in_one_superstep_meet_the_channels_own_rule(kind, expected)
 @pytest.mark.parametrize(
     ("kind", "reducer"),
     [
-        (int, "add"), (list[str], "append"), (dict[str, int], "merge_by_key"), (str, "latest_by_version"),
-        (list[MessagesState], "append"), (int | None, "add"),
+        (int, "add"),
+        (list[str], "append"),
+        (dict[str, int], "merge_by_key"),
+        (str, "latest_by_version"),
+        (list[MessagesState], "append"),
+        (int | None, "add"),
     ],
-)  # fmt: skip
+)
 def test_the_suggestion_is_a_reducer_of_ours_that_suits_the_type(kind, reducer):
     builder = StateGraph(a_state(kind))
     for name in "xy":
@@ -640,10 +651,15 @@ def test_an_undeclared_tool_of_a_stock_node_is_found_with_the_node_to_swap_for_i
     (found,) = analyze(with_tools(ToolNode([pay, weather]))).findings
 
     assert found == Finding(
-        Kind.UNDECLARED_TOOL, None, ("tools",), ("tools",), "SequencedToolNode",
+        Kind.UNDECLARED_TOOL,
+        None,
+        ("tools",),
+        ("tools",),
+        "SequencedToolNode",
         "what pay does to the world is not declared, so it cannot be held back or undone: swap the stock ToolNode for"
-        ' SequencedToolNode(tools, settlement=…), and settlement.declare("pay", …)', "pay",
-    )  # fmt: skip
+        ' SequencedToolNode(tools, settlement=…), and settlement.declare("pay", …)',
+        "pay",
+    )
 
 
 def test_a_sequenced_nodes_own_declarations_count_and_so_do_those_of_a_settlement_that_is_given():

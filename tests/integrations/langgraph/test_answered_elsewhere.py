@@ -26,8 +26,12 @@ class Process:
     def __init__(self, part, told):
         self._running = subprocess.Popen(
             [sys.executable, "-m", "tests.integrations.langgraph.answering", part, json.dumps(told)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT,
-        )  # fmt: skip
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+        )
         self.ready = self._running.stdout.readline()
 
     def go(self):
@@ -98,8 +102,9 @@ def test_what_was_answered_at_a_terminal_is_not_changed_by_a_resume_which_is_tol
     resumed = desk.resumed(second)
 
     assert (said.code, said.stdout.splitlines()[0]) == (
-        0, f"{desk.question.key} is {'approved' if first == 'approve' else 'rejected'}, by ada.",
-    )  # fmt: skip
+        0,
+        f"{desk.question.key} is {'approved' if first == 'approve' else 'rejected'}, by ada.",
+    )
     told = f"was answered already, by ada: {first}; the later answer ({second}) changes nothing"
     assert resumed.late == [["WARNING", f"{desk.question.key} {told}"]]
     assert desk.world == (SENT if first == "approve" else KEPT)

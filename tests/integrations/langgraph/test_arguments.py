@@ -144,8 +144,11 @@ def test_arguments_are_parsed_before_injection_as_far_as_the_model_gives_them():
 def test_a_tool_with_a_json_schema_is_taken_at_the_models_word(world, settlement, invoke):
     schema = {"type": "object", "properties": {"to": {"type": "string"}}, "required": ["to"]}
     mail = StructuredTool(
-        name="mail", description="Mail.", args_schema=schema, func=lambda to: world.act(f"mail {to}"),
-    )  # fmt: skip
+        name="mail",
+        description="Mail.",
+        args_schema=schema,
+        func=lambda to: world.act(f"mail {to}"),
+    )
     effects = {"mail": {"kind": "irreversible", "scope": "mail:/{to}"}}
     invoke(
         graph(SequencedToolNode([mail], settlement=settlement, effects=effects)),

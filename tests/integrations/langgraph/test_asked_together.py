@@ -164,9 +164,11 @@ def test_who_waits_for_a_question_asks_it_no_second_time_however_soon_it_hears_o
 
     said = iter([turn(*PAYS), AIMessage("done", id="ai-done")])
     built = create_agent(
-        Model(messages=said, told=[]), tools(world, kind="reversible"), checkpointer=saver,
+        Model(messages=said, told=[]),
+        tools(world, kind="reversible"),
+        checkpointer=saver,
         middleware=[SettlementMiddleware(settlement), Slow()],
-    )  # fmt: skip
+    )
     holds = False
     ids = asked(built.invoke(GO, THREAD))
     monkeypatch.setattr(OpenTurn, "leave", leaves)

@@ -87,7 +87,7 @@ def test_each_call_settles_by_itself_in_issuance_order_and_a_failure_undoes_no_o
 def superstep_node(world, settlement, *, settle="superstep", key="messages", **options):
     return SequencedToolNode(
         trip(world, **options), settlement=settlement, settle=settle, handle_tool_errors=True, messages_key=key
-    )  # fmt: skip
+    )
 
 
 def test_what_a_superstep_holds_leaves_when_its_checkpoint_is_stored(world, settlement, invoke):
@@ -113,9 +113,12 @@ def test_what_a_superstep_holds_leaves_when_its_checkpoint_is_stored(world, sett
 def test_nodes_of_one_superstep_settle_together(world, settlement, invoke):
     saver = settled_checkpointer(InMemorySaver(), settlement)
     built = beside(
-        superstep_node(world, settlement), superstep_node(world, settlement, key="other"),
-        says(called("book", 0, hotel="Ada"), called("mail", 1, to="a")), says(called("mail", 2, to="b")), saver,
-    )  # fmt: skip
+        superstep_node(world, settlement),
+        superstep_node(world, settlement, key="other"),
+        says(called("book", 0, hotel="Ada"), called("mail", 1, to="a")),
+        says(called("mail", 2, to="b")),
+        saver,
+    )
 
     invoke(built, GO, THREAD)
 
@@ -130,9 +133,12 @@ def test_nodes_of_one_superstep_settle_together(world, settlement, invoke):
 def test_a_failure_in_one_node_undoes_the_whole_superstep_and_the_model_is_told(world, settlement, invoke):
     saver = settled_checkpointer(InMemorySaver(), settlement)
     built = beside(
-        superstep_node(world, settlement), superstep_node(world, settlement, key="other", broken=("rent",)),
-        says(called("book", 0, hotel="Ada"), called("mail", 1, to="a")), says(called("rent", 2, plate="X")), saver,
-    )  # fmt: skip
+        superstep_node(world, settlement),
+        superstep_node(world, settlement, key="other", broken=("rent",)),
+        says(called("book", 0, hotel="Ada"), called("mail", 1, to="a")),
+        says(called("rent", 2, plate="X")),
+        saver,
+    )
 
     state = invoke(built, GO, THREAD)
 
@@ -145,9 +151,12 @@ def test_a_failure_in_one_node_undoes_the_whole_superstep_and_the_model_is_told(
 
 def test_where_the_graph_does_not_tell_of_its_checkpoints_that_is_refused_and_nothing_runs(world, settlement, invoke):
     built = beside(
-        superstep_node(world, settlement), superstep_node(world, settlement, key="other"),
-        says(called("book", 0, hotel="Ada")), says(called("mail", 2, to="b")), InMemorySaver(),
-    )  # fmt: skip
+        superstep_node(world, settlement),
+        superstep_node(world, settlement, key="other"),
+        says(called("book", 0, hotel="Ada")),
+        says(called("mail", 2, to="b")),
+        InMemorySaver(),
+    )
 
     with pytest.raises(UsageError, match="compile.checkpointer=settled_checkpointer.saver, settlement"):
         invoke(built, GO, THREAD)
@@ -366,9 +375,11 @@ def test_what_a_node_may_touch_is_held_before_its_first_call_runs(settlement, in
         return hotel
 
     node = SequencedToolNode(
-        [book], settlement=settlement, may_touch="room:/**",
+        [book],
+        settlement=settlement,
+        may_touch="room:/**",
         effects={"book": {"kind": "idempotent", "scope": "room:/{hotel}"}},
-    )  # fmt: skip
+    )
 
     invoke(graph(node), {"messages": [turn(("book", {"hotel": "Ada"}))]}, THREAD)
 

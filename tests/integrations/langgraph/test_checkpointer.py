@@ -147,8 +147,9 @@ def test_results_of_a_superstep_that_was_undone_since_are_withheld_and_its_tasks
 
         assert world.log == ["book Ada", "cancel Ada", "book Ada"]
         assert [(t.row.attempt, t.state) for t in settlement.transactions()] == [
-            (1, State.ABORTED), (2, State.COMMITTED),
-        ]  # fmt: skip
+            (1, State.ABORTED),
+            (2, State.COMMITTED),
+        ]
 
 
 @pytest.mark.parametrize("settle", ["call", "node", "superstep", "run"])

@@ -174,7 +174,7 @@ def test_a_gate_is_an_interrupt_that_tells_the_call_its_reason_and_what_it_would
         "arguments": {"to": "a"}, "rationale": "I act. [ai-1]", "key": f"{trip.row.name}#1/1:call-1",
         "transaction": trip.row.name,
         "would": 'mail would act on mail:/a with to="a" when its step settles; that cannot be undone',
-    }  # fmt: skip
+    }  # fmt: skip # a table
     assert world.log == ["book Ada"]
     assert [effect.outcome.value for effect in trip.effects] == ["confirmed", "suspended"]
 
@@ -367,8 +367,9 @@ def test_a_no_is_told_to_the_model_undoes_what_came_before_and_stops_what_comes_
     assert undone == ("error", f"undone: book had succeeded, and was undone because rent failed: {told}")
     assert rejected == ("error", told)
     assert never == (
-        "error", "Refused: mail was not run: rent, issued before it, failed; decide again from that failure"
-    )  # fmt: skip
+        "error",
+        "Refused: mail was not run: rent, issued before it, failed; decide again from that failure",
+    )
     assert questions(said) == []
     assert states(settlement) == [State.ABORTED]
     assert settlement.residue() == []
@@ -760,8 +761,10 @@ def test_a_node_without_a_settlement_refuses_a_tool_that_needs_a_yes(world):
     ],
 )
 def test_what_is_no_way_to_wait_is_refused(settlement, options, told):
-    for build in (lambda: SequencedToolNode([], settlement=settlement, **options),
-                  lambda: SettlementMiddleware(settlement, **options)):  # fmt: skip
+    for build in (
+        lambda: SequencedToolNode([], settlement=settlement, **options),
+        lambda: SettlementMiddleware(settlement, **options),
+    ):
         with pytest.raises(UsageError) as caught:
             build()
         assert told in str(caught.value)

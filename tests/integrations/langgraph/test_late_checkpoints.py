@@ -139,5 +139,6 @@ def test_a_superstep_whose_tools_were_over_before_an_interrupt_settles_when_the_
     assert world.log == ["book Ada", "mail a"]
     assert [t.state for t in settlement.transactions()] == [State.COMMITTED]
     assert answers({"messages": corrections(state["messages"], settlement)}) == [
-        ("success", "book done"), ("success", "mail done"),
-    ]  # fmt: skip
+        ("success", "book done"),
+        ("success", "mail done"),
+    ]

@@ -117,8 +117,11 @@ def test_with_one_thread_held_calls_still_leave_and_nothing_waits_for_ever(world
 
     assert world.log == ["look Ada", "book Ada", "mail a", "mail b"]
     assert answers(state) == [
-        ("success", "mail done"), ("success", "mail done"), ("success", "look done"), ("success", "book done"),
-    ]  # fmt: skip
+        ("success", "mail done"),
+        ("success", "mail done"),
+        ("success", "look done"),
+        ("success", "book done"),
+    ]
 
 
 @pytest.mark.parametrize("limit", [1, None])

@@ -244,8 +244,11 @@ def _helper(agent):
 
 
 WAYS = {
-    "a variable": _closure, "a table": _in_a_table, "a helper": _helper, "a method": lambda agent: Runner(agent).run,
-}  # fmt: skip
+    "a variable": _closure,
+    "a table": _in_a_table,
+    "a helper": _helper,
+    "a method": lambda agent: Runner(agent).run,
+}
 
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
@@ -262,8 +265,14 @@ def test_the_task_of_deep_agents_does(settlement):
             found.append(request.tool)
             return handler(request)
 
-    inner = {"name": "x", "description": "x", "system_prompt": "x", "tools": [look], "model": says(who="x"),
-             "middleware": [SettlementMiddleware(settlement)]}  # fmt: skip
+    inner = {
+        "name": "x",
+        "description": "x",
+        "system_prompt": "x",
+        "tools": [look],
+        "model": says(who="x"),
+        "middleware": [SettlementMiddleware(settlement)],
+    }
     model = says([("task", {"description": "x", "subagent_type": "x"})], who="outer")
     agent = deepagents.create_deep_agent(model, subagents=[inner], middleware=[Look(settlement)])
     agent.invoke({"messages": [HumanMessage("go")]})

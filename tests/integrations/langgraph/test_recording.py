@@ -75,8 +75,10 @@ def test_a_node_beside_one_that_writes_what_it_reads_is_stale_on_the_clock_of_su
     witness = analyze(recorder.records)["A1-semantic"].witnesses[0]
     assert (witness.cell, witness.values) == ("trip-42/date", ("14 June", "21 June"))
     assert {record.agent: (record.read_barrier, record.write_barrier) for record in recorder.records} == {
-        "input": (None, None), "plan": (0, 1), "book": (0, 1),
-    }  # fmt: skip
+        "input": (None, None),
+        "plan": (0, 1),
+        "book": (0, 1),
+    }
 
 
 def test_a_node_behind_it_is_not(recorder, invoke):
@@ -230,8 +232,9 @@ def test_of_a_superstep_that_fails_no_write_is_there_and_the_effects_of_both_nod
 
     assert of(recorder, "input")[0].write_values == {"date": "14 June"}
     assert {r.agent: (r.write_values, r.externalized) for r in recorder.records[1:]} == {
-        "mail": ({"mail:/mail": "send_mail"}, True), "letter": ({"letter:/letter": "send_letter"}, True),
-    }  # fmt: skip
+        "mail": ({"mail:/mail": "send_mail"}, True),
+        "letter": ({"letter:/letter": "send_letter"}, True),
+    }
 
 
 def test_a_node_that_is_tried_again_is_one_operation(recorder, invoke):
@@ -271,8 +274,9 @@ def test_what_an_interrupted_superstep_returned_is_gone_when_the_thread_goes_ano
     recorded.invoke({"date": "15 June"}, THREAD)
 
     assert [(r.agent, r.write_values) for r in recorder.records] == [
-        ("input", {"trip-42/date": "14 June"}), ("input", {"trip-42/date": "15 June"}),
-    ]  # fmt: skip
+        ("input", {"trip-42/date": "14 June"}),
+        ("input", {"trip-42/date": "15 June"}),
+    ]
 
 
 # ---- what graphs are made of
@@ -340,8 +344,9 @@ def test_a_handoff_to_a_node_of_the_graph_around_writes_there(recorder, invoke):
 
     assert state == {"date": "21 June", "flight": "21 June"}
     assert [(r.agent, r.write_values) for r in recorder.records if r.agent in {"sub", "book"}] == [
-        ("sub", {"date": "21 June"}), ("book", {"flight": "21 June"}),
-    ]  # fmt: skip
+        ("sub", {"date": "21 June"}),
+        ("book", {"flight": "21 June"}),
+    ]
     assert found(recorder) == {}
 
 

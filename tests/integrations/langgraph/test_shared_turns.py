@@ -323,9 +323,12 @@ def test_what_a_release_refused_leaves_no_sooner_by_a_retry_before_it(world, set
 def test_a_rejected_call_is_no_call_and_the_others_settle(world, settlement, invoke):
     message = turn(("book", {"hotel": "Ada"}), ("rent", {"plate": "X"}), ("mail", {"to": "a"}))
     built = agent(
-        trip(world), message, settlement, checkpointer=InMemorySaver(),
+        trip(world),
+        message,
+        settlement,
+        checkpointer=InMemorySaver(),
         before=[HumanInTheLoopMiddleware(interrupt_on={"rent": True})],
-    )  # fmt: skip
+    )
 
     invoke(built, GO, THREAD)
     assert world.log == []
@@ -529,8 +532,9 @@ def test_a_retry_before_the_middleware_is_told_so_where_too_few_tasks_run_at_onc
 
     state = invoke(
         agent(trip(world, broken={"rent"}), message, settlement, before=[retry], excused=False),
-        GO, {"max_concurrency": 1},
-    )  # fmt: skip
+        GO,
+        {"max_concurrency": 1},
+    )
 
     assert world.log == []
     assert "put what retries behind SettlementMiddleware" in answers(state)[0][1]

@@ -193,9 +193,12 @@ def test_several_nodes_of_a_branch_are_one_candidate_and_its_held_effects_leave_
     assert states(settlement) == {"a": [State.ABORTED], "b": [State.COMMITTED], "c": [State.ABORTED]}
     told = {plan: answers({"messages": corrections(state[plan], settlement)}) for plan in PLANS}
     assert told["b"] == [
-        ("success", "reversible b done"), ("success", "irreversible b done"), ("success", "keyed b done"),
-        ("success", "opaque b done"), ("success", "staged b done"),
-    ]  # fmt: skip
+        ("success", "reversible b done"),
+        ("success", "irreversible b done"),
+        ("success", "keyed b done"),
+        ("success", "opaque b done"),
+        ("success", "staged b done"),
+    ]
     assert told["a"][0][1].startswith("undone: reversible had succeeded, and was undone because another branch was")
     assert told["a"][1][1].startswith("never left: irreversible was held, and dropped because another branch was")
 
@@ -216,9 +219,13 @@ def test_branches_that_do_the_same_at_once_are_told_to_stage_it_and_that_one_is_
         tool = StructuredTool.from_function(book, name="book", description="Book.")
         undone = {"kind": "reversible", "scope": "room:/1", "undo": lambda plan: world.act(f"cancel book {plan}")}
         return SequencedToolNode(
-            [tool], settlement=settlement, candidate=plan, messages_key=plan, effects={"book": undone},
+            [tool],
+            settlement=settlement,
+            candidate=plan,
+            messages_key=plan,
+            effects={"book": undone},
             handle_tool_errors=True,
-        )  # fmt: skip
+        )
 
     builder = Planned(node, ["book"], plans=PLANS[:2])
 
@@ -334,8 +341,10 @@ def test_agents_may_be_candidates_and_the_choice_is_made_in_the_graph_around_the
     tools = desk(world)
 
     def agent(plan):
-        turns = [AIMessage("", tool_calls=[call("reversible", plan), call("irreversible", plan)], id=f"ai-{plan}-1"),
-                 AIMessage("", tool_calls=[call("keyed", plan, 1)], id=f"ai-{plan}-2")]  # fmt: skip
+        turns = [
+            AIMessage("", tool_calls=[call("reversible", plan), call("irreversible", plan)], id=f"ai-{plan}-1"),
+            AIMessage("", tool_calls=[call("keyed", plan, 1)], id=f"ai-{plan}-2"),
+        ]
         return create_agent(
             model_of(*turns), tools, middleware=[SettlementMiddleware(settlement, candidate=f"trip/{plan}")]
         )
@@ -403,8 +412,9 @@ def test_rounds_of_a_loop_choose_anew_each(world, settlement, invoke):
 
     assert left(world) == ["reversible a", "reversible b", "reversible b"]
     assert states(settlement) == {
-        "a": [State.ABORTED, State.COMMITTED, State.ABORTED], "b": [State.COMMITTED, State.ABORTED, State.COMMITTED],
-    }  # fmt: skip
+        "a": [State.ABORTED, State.COMMITTED, State.ABORTED],
+        "b": [State.COMMITTED, State.ABORTED, State.COMMITTED],
+    }
     assert host_of(settlement).protocol.live == {}
 
 
@@ -475,9 +485,12 @@ async def test_a_choice_that_is_cancelled_is_carried_out_first(world, settlement
 
     def node(plan):
         return SequencedToolNode(
-            [book], settlement=settlement, candidate=plan, messages_key=plan,
+            [book],
+            settlement=settlement,
+            candidate=plan,
+            messages_key=plan,
             effects={"book": {"kind": "reversible", "scope": "room:/{plan}", "undo": cancel}},
-        )  # fmt: skip
+        )
 
     async def chooses(state):
         await achoose("a", settlement)
@@ -678,10 +691,13 @@ def dying(tmp_path_factory):
     children = {
         folder: subprocess.Popen(
             [sys.executable, "-c", CHILD, str(folder), dies],
-            env={"PYTHONPATH": path, "PATH": ""}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+            env={"PYTHONPATH": path, "PATH": ""},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         for dies, folder in folders.items()
-    }  # fmt: skip
+    }
     yield folders, children
     for child in children.values():
         child.kill()

@@ -126,7 +126,7 @@ def reducerless_map_reduce(writers):
 
 SUSCEPTIBLE = [
     hierarchical_teams, collaboration, swarm, blackboard, competing_agents_consensus, reducerless_map_reduce,
-]  # fmt: skip
+]  # fmt: skip # a list of names and values
 
 
 # ---- immune

@@ -70,9 +70,12 @@ class Driver:
         ours = [] if settlement is None else [Settled(settlement, run=run, effects=effects, primer=self.primer)]
         ours += [] if self.rewrite is None else [Rewriting(self.rewrite)]
         agent = Agent(
-            scripted(turns, final, self.heed), name=self.agent or "clerk", tools=tools,
-            capabilities=[*ours, ToolErrors()], output_type=[str, DeferredToolRequests],
-        )  # fmt: skip
+            scripted(turns, final, self.heed),
+            name=self.agent or "clerk",
+            tools=tools,
+            capabilities=[*ours, ToolErrors()],
+            output_type=[str, DeferredToolRequests],
+        )
         result = await agent.run("Do it.")
         while isinstance(result.output, DeferredToolRequests):
             asked = result.output.approvals

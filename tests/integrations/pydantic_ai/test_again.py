@@ -169,9 +169,13 @@ def worked(home, at, side):
     import subprocess
 
     done = subprocess.run(
-        [sys.executable, "-c", WORKER, str(home), at, side], capture_output=True, text=True, timeout=120, check=False,
+        [sys.executable, "-c", WORKER, str(home), at, side],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    )  # fmt: skip
+    )
     if at == "-":
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)

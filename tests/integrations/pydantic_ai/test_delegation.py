@@ -28,8 +28,9 @@ class Kept:
     async def task(self, ctx: RunContext[None], what: str) -> str:
         """Have it done."""
         messages, given = self._kept.get(ctx.tool_call_id, (None, None))
-        async with self.inner.iter(what if messages is None else None, message_history=messages,
-                                    deferred_tool_results=given) as run:  # fmt: skip
+        async with self.inner.iter(
+            what if messages is None else None, message_history=messages, deferred_tool_results=given
+        ) as run:
             number = 0
             async for node in run:
                 if Agent.is_model_request_node(node):
@@ -54,16 +55,23 @@ class Kept:
 def delegating(world, settlement, *, deep, broken=(), stops=(), no=(), settle="turn", script=None, kept=None):
     """Return an agent whose tool runs another one, as deep as asked; `kept` has how far those that are run came."""
     kept = {} if kept is None else kept
-    found = agent(script or INNER, desk(world, broken=broken), name="inner", final="inner is done",
-                  capabilities=[Settled(settlement, run="trip", settle=settle)])  # fmt: skip
+    found = agent(
+        script or INNER,
+        desk(world, broken=broken),
+        name="inner",
+        final="inner is done",
+        capabilities=[Settled(settlement, run="trip", settle=settle)],
+    )
     for level in range(deep):
         run = kept.setdefault(level, Kept(found, stops=stops if level == 0 else (), no=no if level == 0 else ()))
         run.inner = found
         found = agent(
             turns([("task", "it"), ("book", "Cee")]) if level == deep - 1 else turns([("task", "it")]),
-            [run.task, *desk(world, broken=broken)], name=f"outer-{level}", final=f"outer {level} is done",
+            [run.task, *desk(world, broken=broken)],
+            name=f"outer-{level}",
+            final=f"outer {level} is done",
             capabilities=[Settled(settlement, run="trip", settle=settle)],
-        )  # fmt: skip
+        )
     return found
 
 
@@ -135,8 +143,10 @@ async def test_an_agent_that_is_told_no_in_its_middle_goes_on_as_it_would_by_its
         clerk = agent([*INNER, *LAST], desk(alone), name="inner", capabilities=[Settled(apart, settle=settle)])
         result = await clerk.run("go")
         while isinstance(result.output, DeferredToolRequests):
-            given = {c.tool_call_id: ToolDenied("too dear") if c.tool_call_id in no else True
-                     for c in result.output.approvals}  # fmt: skip
+            given = {
+                c.tool_call_id: ToolDenied("too dear") if c.tool_call_id in no else True
+                for c in result.output.approvals
+            }
             result = await clerk.run(
                 message_history=result.all_messages(), deferred_tool_results=DeferredToolResults(approvals=given)
             )

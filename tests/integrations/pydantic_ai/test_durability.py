@@ -33,9 +33,12 @@ def worked(home, side, at):
     """Run the worker; what it printed, or None: it was killed where it was told to be."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.integrations.pydantic_ai.worker", str(home), side, at],
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [*sys.path]))},
-    )  # fmt: skip
+    )
     if at == "-":
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout.splitlines()[-1])
@@ -58,10 +61,14 @@ def died(tmp_path_factory):
             kinds = [entry["kind"] for entry in provider.log() if entry["event"] == "booked"]
             keys = [entry["key"] for entry in provider.log()]
             return SimpleNamespace(
-                home=home, answers=told["answers"], recovered=told["recovered"], events=booked, keys=keys,
+                home=home,
+                answers=told["answers"],
+                recovered=told["recovered"],
+                events=booked,
+                keys=keys,
                 happened=(kinds.count("hotel"), kinds.count("car"), len(mailbox.messages())),
                 ran=(home / "points.log").read_text().split("\n")[:-1],
-            )  # fmt: skip
+            )
 
     return die
 

@@ -222,8 +222,11 @@ async def test_what_asks_twice_as_it_leaves_is_asked_twice_and_leaves_once(world
         return f"pay {what}: number {world.act(f'pay {what}')}"
 
     asks = []
-    clerk = agent(SCRIPT, [*(tool for tool in desk(world) if tool.__name__ != "pay"), pay],
-                  capabilities=[Settled(settlement, run="trip")])  # fmt: skip
+    clerk = agent(
+        SCRIPT,
+        [*(tool for tool in desk(world) if tool.__name__ != "pay"), pay],
+        capabilities=[Settled(settlement, run="trip")],
+    )
     first = await clerk.run("go")
     second = await again(clerk, first, answered(pay_1=True))
     assert (asked(second), world.log) == ((["pay"], []), ["book Ada"])
@@ -377,9 +380,10 @@ async def test_a_call_behind_a_gated_one_that_asks_in_its_own_body_asks_with_it_
     world, settlement, yes
 ):
     clerk = agent(
-        turns([("pay", "hotel"), ("tip", "porter"), ("mail", "ada")]), [*desk(world), tipping(world)],
+        turns([("pay", "hotel"), ("tip", "porter"), ("mail", "ada")]),
+        [*desk(world), tipping(world)],
         capabilities=[Settled(settlement)],
-    )  # fmt: skip
+    )
 
     first = await clerk.run("go")
     assert (asked(first), world.log) == ((["pay", "tip"], []), [])
@@ -394,9 +398,10 @@ async def test_with_order_issued_what_asks_in_its_own_body_behind_a_gated_one_as
 ):
     """A yes to one call is none to another that waited behind it."""
     clerk = agent(
-        turns([("pay", "hotel"), ("tip", "porter"), ("mail", "ada")]), [*desk(world), tipping(world)],
+        turns([("pay", "hotel"), ("tip", "porter"), ("mail", "ada")]),
+        [*desk(world), tipping(world)],
         capabilities=[Settled(settlement, order="issued")],
-    )  # fmt: skip
+    )
 
     first = await clerk.run("go")
     assert (asked(first), world.log) == ((["pay"], []), [])
@@ -618,9 +623,11 @@ def with_external(world, settlement):
     schema = {"type": "object", "properties": {"what": {"type": "string"}}, "required": ["what"]}
     elsewhere = ExternalToolset([ToolDefinition(name="sign", parameters_json_schema=schema)])
     return agent(
-        turns([("book", "Ada"), ("sign", "form"), ("mail", "ada")]), desk(world), toolsets=[elsewhere],
+        turns([("book", "Ada"), ("sign", "form"), ("mail", "ada")]),
+        desk(world),
+        toolsets=[elsewhere],
         capabilities=[Settled(settlement)],
-    )  # fmt: skip
+    )
 
 
 def with_deferred(world, settlement):
@@ -629,9 +636,10 @@ def with_deferred(world, settlement):
         raise CallDeferred(metadata={"task": 7})
 
     return agent(
-        turns([("book", "Ada"), ("sign", "form"), ("mail", "ada")]), [*desk(world), sign],
+        turns([("book", "Ada"), ("sign", "form"), ("mail", "ada")]),
+        [*desk(world), sign],
         capabilities=[Settled(settlement)],
-    )  # fmt: skip
+    )
 
 
 ELSEWHERE = pytest.mark.parametrize("made", [with_external, with_deferred], ids=lambda made: made.__name__)

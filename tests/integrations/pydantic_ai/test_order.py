@@ -45,8 +45,10 @@ async def test_tools_of_the_agent_and_of_toolsets_keep_one_order_and_a_prefix_ch
     third = slow_act(world)
     clerk = agent(
         turns([(tool, {"number": n}) for n, tool in enumerate(("first", "second", "x_act", "fourth"))]),
-        [first], toolsets=[FunctionToolset([third]).prefixed("x")], capabilities=[Settled(settlement)],
-    )  # fmt: skip
+        [first],
+        toolsets=[FunctionToolset([third]).prefixed("x")],
+        capabilities=[Settled(settlement)],
+    )
 
     @clerk.tool
     async def second(ctx: RunContext, number: int) -> str:
@@ -166,9 +168,12 @@ async def test_a_tool_that_runs_alone_does_so_and_calls_beside_it_keep_their_pla
 async def test_an_output_tool_in_the_midst_of_a_turn_holds_nothing_up(world, settlement, strategy):
     script = turns([("act", {"number": 0}), ("final_result", {"response": "done"}), ("act", {"number": 2})])
     clerk = agent(
-        script, [slow_act(world)], capabilities=[Settled(settlement)], output_type=ToolOutput(str),
+        script,
+        [slow_act(world)],
+        capabilities=[Settled(settlement)],
+        output_type=ToolOutput(str),
         end_strategy=strategy,
-    )  # fmt: skip
+    )
 
     result = await clerk.run("go")
 

@@ -244,7 +244,7 @@ class Room(BaseModel):
 RESULTS = [
     Room(number=7), [Room(number=1), Room(number=2)], {"a": [1, None, 2.5]}, None, "text", 3.5, b"\x00\xff",
     BinaryContent(b"\x89PNG", media_type="image/png"), ToolReturn("done", content=["look", "here"], metadata={"n": 1}),
-]  # fmt: skip
+]  # fmt: skip # a list of names and values
 
 
 @pytest.mark.parametrize("value", RESULTS, ids=lambda value: type(value).__name__)

@@ -68,9 +68,10 @@ async def test_with_stock_a_wrapped_toolset_misses_the_tools_of_the_agent_itself
         return "1"
 
     clerk = Agent(
-        agent(turns([("first", {}), ("second", {})])).model, toolsets=[Watching(FunctionToolset([first]))],
+        agent(turns([("first", {}), ("second", {})])).model,
+        toolsets=[Watching(FunctionToolset([first]))],
         output_type=[str, DeferredToolRequests],
-    )  # fmt: skip
+    )
 
     @clerk.tool_plain
     def second() -> str:

@@ -89,7 +89,7 @@ def main(home: Path, side: str, at: str) -> None:
     DBOS(config={
         "name": "trips", "system_database_url": f"sqlite:///{home / 'dbos.db'}", "run_admin_server": False,
         "application_version": "1", "executor_id": "local", "log_level": "ERROR",
-    })  # fmt: skip
+    })  # fmt: skip # a table
     DBOS.launch()
     known = DBOS.list_workflows(workflow_ids=[WORKFLOW])
     if known:

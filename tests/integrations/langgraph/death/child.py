@@ -240,7 +240,7 @@ def tools(office, points):
         for name, function in {
             "book": book, "mail": mail, "post": post, "hire": hire, "look": look, "rent": rent,
         }.items()
-    ]  # fmt: skip
+    ]  # fmt: skip # a list of names and values
 
 
 def _as_async(function):
