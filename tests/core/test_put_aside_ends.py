@@ -55,7 +55,7 @@ def ended(settlement):
 
 
 def look_for_what_was_resumed_elsewhere(driver, done):
-    run_sync(driver.parking.forget_resumed_elsewhere())
+    run_sync(driver.elsewhere.look())
 
 
 def give_to_another_thread(driver, done):

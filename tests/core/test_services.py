@@ -40,6 +40,7 @@ from tests.rooms.engine import (
 from tests.rooms.lifecycle import (
     Ages,
     Answers,
+    Elsewhere,
     Ending,
     Entrance,
     Fences,
@@ -838,6 +839,14 @@ def test_parking_keeps_a_transaction_open_and_asks_undoing_to_put_it_aside(kerne
     run_sync(parking.keep(attempt))
     assert (orphans.heard, undoing.heard) == ([("take_back_orphans", attempt)], [("suspend", attempt)])
     assert (attempt.live.state, parking.parked()) == (State.OPEN, [])
+
+
+def test_elsewhere_forgets_what_another_process_has_resumed_and_nothing_that_is_still_put_aside_here(kernel, begun):
+    theirs, ours = begun("theirs"), begun("ours")
+    theirs.suspended = ours.suspended = True
+    theirs.live.owner = "another"
+    run_sync(Elsewhere(kernel, At_once(is_at=False)).look())
+    assert list(kernel.attempts.values()) == [ours]
 
 
 def test_answers_refuse_a_yes_to_what_nobody_asked_about(kernel):

@@ -8,6 +8,7 @@ from settlemark._lifecycle import fences, recovery
 from settlemark._lifecycle.ages import DROPPED, OLD_SECONDS, Ages
 from settlemark._lifecycle.approval import Answers
 from settlemark._lifecycle.asked import counting
+from settlemark._lifecycle.asked.elsewhere import Elsewhere
 from settlemark._lifecycle.asked.telling import Notices
 from settlemark._lifecycle.asked.watch import Questions
 from settlemark._lifecycle.asking import TRIES, Asking
@@ -40,6 +41,7 @@ __all__ = [
     "ApprovalState",
     "Asking",
     "Count",
+    "Elsewhere",
     "Ending",
     "Entrance",
     "Fences",

@@ -23,7 +23,6 @@ from settlemark._engine.orphans import Orphans
 from settlemark._engine.splitting import Splitting
 from settlemark._engine.undo.abort import Undoing
 from settlemark._lifecycle.asked.counting import end_unsigned, refuse_unsigned
-from settlemark._lifecycle.asked.elsewhere import Elsewhere
 from settlemark._lifecycle.recovery import Recovery
 from settlemark._model import json_text
 from settlemark._model.disposition import Disposed, Disposition
@@ -80,7 +79,6 @@ class Parking:
         self._calls = calls
         self._settling = settling
         self._recovery = recovery
-        self._elsewhere = Elsewhere(kernel, undoing)
 
     def keep(self, attempt: Attempt) -> Program[None]:
         """Put a transaction aside once its calls have returned: it stays open, and keeps its holds.
@@ -99,10 +97,6 @@ class Parking:
         """Undo what an answer has found to stand on what has changed, as far as that is possible here."""
         yield from self._undoing.tidy()
         yield from self._recovery.take_up()
-
-    def forget_resumed_elsewhere(self) -> Program[None]:
-        """Forget transactions put aside here that another process has resumed, and tell how those have ended."""
-        return self._elsewhere.look()
 
     def split(self, attempt: Attempt) -> Program[None]:
         """Commit everything but the gated effects: each of these is parked in a transaction of its own.

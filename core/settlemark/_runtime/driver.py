@@ -32,6 +32,7 @@ from settlemark._engine.undo.take_back import TakingBack
 from settlemark._leasing.leases import Leases
 from settlemark._lifecycle.ages import Ages
 from settlemark._lifecycle.approval import Answers
+from settlemark._lifecycle.asked.elsewhere import Elsewhere
 from settlemark._lifecycle.asked.telling import Notices
 from settlemark._lifecycle.asked.watch import Questions
 from settlemark._lifecycle.entrance import Entrance
@@ -86,6 +87,7 @@ class Parts:
     entrance: type[Entrance] = Entrance
     runs: type[Runs] = Runs
     selection: type[Selection] = Selection
+    elsewhere: type[Elsewhere] = Elsewhere
     fences: type[Fences] = Fences
     halts: type[Halts] = Halts
     obligations: type[Obligations] = Obligations
@@ -119,8 +121,8 @@ class Driver:
             call through all three.
         settling: decides, and `releases` performs what was held; `splitting` divides a transaction at its gates.
         recovery: takes up what ended processes left. `resolution` settles doubts. `ages` watches what stays open.
-        parking: puts aside what waits for a person; `answers` takes people's answers; `questions` keeps
-            their deadlines, and `notices` tells people of them. `rewinds` goes back.
+        parking: puts aside what waits for a person; `elsewhere` forgets what other processes have resumed of that.
+        answers: takes people's answers; `questions` keeps their deadlines, `notices` tells people. `rewinds` goes back.
         entrance: begins transactions. `runs` calls their bodies. `selection` decides choices. `fences` cancels runs.
         halts: keeps scopes, runs or everything from acting until that is lifted.
         obligations: opens them, waives them, and has those that are due handled. `leases` grants agents' leases.
@@ -164,6 +166,7 @@ class Driver:
         self.parking = parts.parking(
             kernel, self.splitting, self.undoing, self.orphans, self.admission, self.calls, self.settling, self.recovery
         )
+        self.elsewhere = parts.elsewhere(kernel, self.undoing)
         self.answers = parts.answers(kernel, self.resolution, self.parking)
         self.notices = parts.notices(kernel)
         self.questions = parts.questions(kernel, self.notices, self.answers.overdue)
@@ -208,7 +211,7 @@ class Driver:
         """
         yield from self.recovery.maintain(beside)
         yield from self.resolution.look_now_and_then()
-        yield from self.parking.forget_resumed_elsewhere()
+        yield from self.elsewhere.look()
         yield from self.answers.settle_answered()
         yield from self.ages.look_at_ages(beside)
         self.obligations.look_again()
@@ -223,7 +226,7 @@ class Driver:
         yield from self.obligations.settle_due()
         yield from self.leases.renew_due()
         yield from self.mends.mend()
-        yield from self.parking.forget_resumed_elsewhere()
+        yield from self.elsewhere.look()
         return report
 
 
