@@ -148,7 +148,7 @@ class Superstep:
         """Return whether the checkpoint of an enclosing graph, counted from the outermost, comes from another."""
         loop = self.enclosing()[level]._loop  # noqa: SLF001 - of the same class
         saver, config = loop.checkpointer, loop.checkpoint_config
-        while config is not None and saver is not None:
+        while config is not None:
             found: str = config["configurable"].get("checkpoint_id") or ""
             if found <= checkpoint:  # LangGraph's ids are in the order in which they were made
                 return found == checkpoint
