@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,7 +11,6 @@ import msgspec
 
 from settlemark._acts.current import CurrentCall, Staged
 from settlemark._acts.effect import Effect
-from settlemark._acts.perform import Program
 from settlemark._attempt.attempt import Attempt
 from settlemark._model.effect_class import EffectClass, Outcome
 from settlemark._model.identity import Numbering, Path
@@ -62,16 +61,13 @@ class Asked(NamedTuple):
         now: ids of the turn's calls.
         before: ids of the calls whose answers its model was given before, as often as they were given.
         shares: the turn has its place in a part that is also that of the turns before it.
-        at: where its framework stands, outermost first: by turns a state of the framework's, and a task that runs on
-            that state. Empty where the framework does not tell.
-        has_passed: returns whether the framework's state comes from another such state, which it had before.
+        beside: ids of the calls that its model issued with these, where they are in turns of their own.
     """
 
     now: tuple[str, ...] = ()
     before: tuple[str, ...] = ()
     shares: bool = False
-    at: tuple[str, ...] = ()
-    has_passed: Callable[[int, str], Program[bool]] | None = None
+    beside: tuple[str, ...] = ()
 
 
 class Inside(msgspec.Struct, eq=False):

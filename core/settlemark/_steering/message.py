@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal, cast
@@ -72,25 +72,11 @@ class Repeat:
         effect: the key of the effect.
         call_id: the call's id; "" where it has none.
         answered: whether it was given the effect's answer; else it was only like it, and was refused once.
-        at: where its framework stood when it was issued, as in `settlemark.agents.Asked`.
     """
 
     effect: str
     call_id: str
     answered: bool
-    at: tuple[str, ...] = ()
-
-    def is_beside(self, other: Repeat) -> bool:
-        """Whether another call was issued on the same state of their framework: neither comes in the other's place.
-
-        >>> here = Repeat("k", "1", True, ("s1", "a"))
-        >>> [here.is_beside(Repeat("k", "2", True, at)) for at in (("s1", "a"), ("s1", "b", "s7", "c"), ("s2", "a"))]
-        [True, True, False]
-        """
-        if self.call_id == other.call_id or not (self.at and other.at):
-            return False
-        differs = first_difference(self.at, other.at)
-        return differs is None or differs % 2 == 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,15 +189,6 @@ def _values(of: Conflict | Steered | Repeat) -> dict[str, Any]:
     return {name: getattr(of, name) for name in of.__dataclass_fields__}
 
 
-def first_difference(one: Sequence[str], other: Sequence[str]) -> int | None:
-    """Return the place at which two sequences differ; None: one begins with the other.
-
-    >>> first_difference(("s1", "a"), ("s1", "b")), first_difference(("s1",), ("s1", "a"))
-    (1, None)
-    """
-    return next((place for place, (ours, theirs) in enumerate(zip(one, other, strict=False)) if ours != theirs), None)
-
-
 def steering_id(run: str, number: int) -> str:
     """Return the id of the entry of what was said to a run."""
     step = run if len(run) <= _LONGEST else hashlib.sha256(run.encode()).hexdigest()
@@ -277,13 +254,11 @@ def texts_in(found: Any) -> tuple[str, ...]:
 
 def made_of(kind: Any, found: Any) -> list[Any]:
     """Return what is recorded as values of a kind; what a rule for redaction has replaced is left out."""
-    whole = set(kind.__dataclass_fields__)
-    rows = [cast("dict[str, Any]", each) for each in listed(found) if isinstance(each, dict)]
-    return [kind(**{name: _as_made(row[name]) for name in row}) for row in rows if row.keys() == whole]
-
-
-def _as_made(found: object) -> object:
-    return tuple(listed(cast("object", found))) if isinstance(found, list) else found
+    return [
+        kind(**each)
+        for each in listed(found)
+        if isinstance(each, dict) and each.keys() == set(kind.__dataclass_fields__)
+    ]
 
 
 def with_conflicts(said: Iterable[Steering]) -> list[Steering]:

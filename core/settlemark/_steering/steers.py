@@ -247,10 +247,10 @@ class Steers:
         if not self._write(book, replace(over, state=DONE, done_at=self._kernel.ledger.time()), TAKEN):
             self._write(book, replace(over, state=UNHEARD), UNHEARD)
 
-    def note_repeat(self, run: str, repeat: Repeat) -> Program[bool]:
+    def note_repeat(self, run: str, repeat: Repeat, beside: Collection[str] = ()) -> Program[bool]:
         """Record that a call has repeated what steering left standing, and was not run; each once.
 
-        Return whether that is so: what has answered a call that was issued beside this one answers no second one.
+        Return whether that is so: what has answered one of the calls `beside` this one answers no second one.
         """
 
         def note(_protocol: Protocol, book: Book) -> bool:
@@ -260,7 +260,7 @@ class Steers:
                 if each.state == DONE and any(effect.key == repeat.effect for effect in (*each.bound, *each.kept))
             ]
             told = [one for each in named for one in each.repeats if one.answered and one.effect == repeat.effect]
-            if any(repeat.is_beside(one) for one in told):
+            if any(one.call_id in beside for one in told):
                 return False
             for each in named:
                 if repeat not in each.repeats:

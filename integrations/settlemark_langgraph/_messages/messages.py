@@ -38,6 +38,18 @@ def answered_in(messages: Any) -> tuple[str, ...]:
     return tuple(message.tool_call_id for message in found if isinstance(message, ToolMessage))
 
 
+def issued_in(messages: Any) -> tuple[str, ...]:
+    """Return the ids of the calls that a model issued last in a state's messages.
+
+    >>> issued_in([AIMessage("", tool_calls=[{"name": "book", "args": {}, "id": "1"}])])
+    ('1',)
+    """
+    for message in reversed(cast("list[object]", messages) if isinstance(messages, list) else []):
+        if isinstance(message, AIMessage):
+            return tuple(call["id"] for call in message.tool_calls if call["id"])
+    return ()
+
+
 def plain(answer: Any) -> Any:
     """Return what the ledger keeps of an answer: what the tool itself returned, which its handlers get, and the rest.
 

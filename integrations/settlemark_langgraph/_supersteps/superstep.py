@@ -140,23 +140,6 @@ class Superstep:
         return (int(namespace[-1]) if namespace[-1].isdecimal() else 0, self.step, self.index)
 
     @property
-    def at(self) -> tuple[str, ...]:
-        """Where the graph stands, the outermost graph first: by turns a checkpoint's id, and that of a task on it."""
-        return tuple(part for level in self.enclosing() for part in (level.checkpoint, level.own.id))
-
-    def has_passed(self, level: int, checkpoint: str) -> Program[bool]:
-        """Return whether the checkpoint of an enclosing graph, counted from the outermost, comes from another."""
-        loop = self.enclosing()[level]._loop  # noqa: SLF001 - of the same class
-        saver, config = loop.checkpointer, loop.checkpoint_config
-        while config is not None:
-            found: str = config["configurable"].get("checkpoint_id") or ""
-            if found <= checkpoint:  # LangGraph's ids are in the order in which they were made
-                return found == checkpoint
-            stored: Any = yield Act(saver.aget_tuple if in_event_loop() else saver.get_tuple, {"config": config}, None)
-            config = None if stored is None else stored.parent_config
-        return False
-
-    @property
     def is_resumable(self) -> bool:
         """Whether a later run of the graph can resume where this run ends."""
         found = self._loop.config.get("configurable", {})

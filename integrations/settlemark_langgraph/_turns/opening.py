@@ -15,6 +15,7 @@ from langgraph.errors import GraphInterrupt
 
 from settlemark import Declaration, EffectClass, Settlement, UsageError
 from settlemark.agents import (
+    Asked,
     Call,
     Opened,
     OpenTurn,
@@ -29,7 +30,7 @@ from settlemark.hosting import Order, Park, Program, Turn, host_of
 from settlemark_langgraph._candidates.candidates import candidates_of, check_candidate
 from settlemark_langgraph._candidates.names import Candidate, label_of
 from settlemark_langgraph._identity import Identity
-from settlemark_langgraph._messages.messages import said
+from settlemark_langgraph._messages.messages import answered_in, issued_in, said
 from settlemark_langgraph._private import NAMES
 from settlemark_langgraph._supersteps.boundaries import Settle, boundaries_of
 from settlemark_langgraph._supersteps.checkpointer import refuse_without_checkpoints
@@ -162,7 +163,9 @@ class Opener:
                 yield from superstep.until_stored()
         if superstep is not None and memory is None and identity.resumable and name is not None:
             yield from boundaries_of(self.settlement).left_behind.undo_in(identity, superstep)
-        asked = arrival.asked(calls)
+        own = tuple(call["id"] for call in calls if call["id"])
+        beside = tuple(id_ for id_ in issued_in(arrival.messages) if id_ not in own)
+        asked = Asked(own, answered_in(arrival.messages), beside=beside)
         if self._options.settle in ("superstep", "run"):
             if self._options.settle == "superstep":
                 refuse_without_checkpoints(arrival.config, self.settlement)

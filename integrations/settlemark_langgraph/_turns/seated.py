@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,12 +18,12 @@ from langchain_core.tools import BaseTool
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
 
 from settlemark import Declaration, Effect
-from settlemark.agents import Asked, OpenTurn, Placed
+from settlemark.agents import OpenTurn, Placed
 from settlemark.hosting import Program
 from settlemark_langgraph._gates.gates import as_control, is_unasked
 from settlemark_langgraph._identity import Identity, identify
 from settlemark_langgraph._messages.acknowledged import marked
-from settlemark_langgraph._messages.messages import answered_in, failure
+from settlemark_langgraph._messages.messages import failure
 from settlemark_langgraph._supersteps.superstep import Superstep
 
 _ATTRIBUTE = "_settlemark_seat"
@@ -63,14 +63,6 @@ class Arrival:
     def superstep(self) -> Superstep | None:
         """The superstep it runs in, where LangGraph tells."""
         return Superstep.of(self.config)
-
-    def asked(self, calls: Sequence[ToolCall]) -> Asked:
-        """Return what core is told of a turn of these calls: what its model knows, and where the graph stands."""
-        superstep = self.superstep
-        asked = Asked(tuple(call["id"] for call in calls if call["id"]), answered_in(self.messages))
-        if superstep is None or not self.identity.resumable:
-            return asked
-        return asked._replace(at=superstep.at, has_passed=superstep.has_passed)
 
     @property
     def limit(self) -> int | None:

@@ -14,14 +14,6 @@ from settlemark.hosting import hear, host_of
 POST, ROOM = ("post", {"to": "bank"}), ("book", {"room": "1"})
 
 
-def came_from(passed):
-    def has_passed(level, state):
-        return (level, state) in passed
-        yield
-
-    return has_passed
-
-
 class Job:
     """A job of one process, and what its model knows the answers of; a turn goes on with none of the turns before."""
 
@@ -30,22 +22,15 @@ class Job:
         self.settlement = settlement
         self.names = names
 
-    def turn(self, *issued, ids=None, answered=(), at=(), passed=(), lost=False):
-        """Play a turn, and return what its model is told; `lost` loses the answers of the world.
-
-        `at` is where its framework stands; its state there comes from those that are `passed`, each with its level.
-        """
+    def turn(self, *issued, ids=None, answered=(), beside=(), lost=False):
+        """Play a turn, and return what its model is told; `lost` loses the answers of the world."""
         ids = ids or [f"id-{next(self.names)}" for _ in issued]
         turn = run_sync(
             open_turn(
-                self.settlement,
-                f"trip/step-{next(self.names)}",
-                run="trip",
-                recalls=True,
-                resumable=True,
-                asked=Asked(tuple(ids), tuple(answered), at=at, has_passed=came_from(passed)),
+                self.settlement, f"trip/step-{next(self.names)}", run="trip", recalls=True, resumable=True,
+                asked=Asked(tuple(ids), tuple(answered), beside=tuple(beside)),
             )
-        )
+        )  # fmt: skip
         calls = run_sync(turn.place_all(self.office.calls(self.settlement, *issued, ids=ids)))
         found = []
         for call in calls:
@@ -138,38 +123,14 @@ def test_of_two_that_repeat_it_in_turns_of_their_own_that_one_model_issued_the_f
         job.turn(ROOM)
         job.turn(POST)
         job.revise()
-        assert job.turn(POST, ids=["one"], at=("state", "one")) == ["post bank"]
+        assert job.turn(POST, ids=["one"], beside=["other"]) == ["post bank"]
         assert office.log.count(("post", "bank")) == 1
-        assert job.turn(POST, ids=["other"], at=("state", "other")) == ["post bank"]
+        assert job.turn(POST, ids=["other"], beside=["one"]) == ["post bank"]
     assert office.log.count(("post", "bank")) == 2
     with process() as job:
-        assert job.turn(POST, ids=["one"], at=("state", "one")) == ["post bank"]  # it goes on with what it had
+        assert job.turn(POST, ids=["one"], beside=["other"]) == ["post bank"]  # it goes on with what it had
         assert [each.call_id for each in job.settlement.steering("trip")[0].repeats] == ["one"]
     assert office.log.count(("post", "bank")) == 2
-
-
-FORGOTTEN = {
-    "its state comes from that one": (("s2", "b"), [(0, "s1")], True),
-    "that of a graph around it comes from that one": (("s2", "b", "t1", "c"), [(0, "s1")], True),
-    "its state does not come from that one": (("s2", "b"), [], False),
-    "a state within comes from one, on the same state around it": (("s1", "a", "t2"), [(1, "t1")], True),
-    "nobody knows where it stands": ((), [(0, "s1")], False),
-}  # fmt: skip # a table
-
-
-@pytest.mark.parametrize(("at", "passed", "is_new"), FORGOTTEN.values(), ids=FORGOTTEN)
-def test_what_answered_a_call_that_its_framework_comes_from_answers_no_later_one_of_a_model_that_forgot_it(
-    office, process, at, passed, is_new
-):
-    with process() as job:
-        job.turn(ROOM)
-        job.turn(POST)
-        job.revise()
-        job.turn(POST, ids=["again"], at=("s1", "a", "t1", "b") if len(at) == 3 else ("s1", "a"))
-        assert office.log.count(("post", "bank")) == 1
-    with process() as job:
-        assert job.turn(POST, ids=["later"], at=at, passed=passed) == ["post bank"]
-    assert office.log.count(("post", "bank")) == 1 + is_new
 
 
 def test_one_that_is_like_it_is_refused_once_in_whichever_process(office, process):

@@ -6,10 +6,9 @@ import asyncio
 from functools import partial
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
+from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
-from langgraph.types import Send
 from tests.integrations.langgraph import world as outside
 from tests.integrations.langgraph.world import THREAD
 
@@ -139,7 +138,7 @@ def test_a_revision_takes_world_and_checkpoint_back_to_where_the_decision_in_con
     assert value["messages"][-1].text == "done"
     assert world.log == [
         "book Ada", "book Bee", "mail a", "book Cid", "cancel Cid", "cancel Bee", "book Dee", "book Cid",
-    ]  # fmt: skip # a list of names and values
+    ]  # fmt: skip
     (said,) = settlement.steering(RUN)
     assert (said.state, said.before, humans(graph)) == ("done", None, ["go", said.words()])
 
@@ -167,85 +166,6 @@ def test_what_could_not_be_undone_answers_one_call_that_repeats_it_and_the_next_
     (said,) = settlement.steering(RUN)
     (bound,) = said.bound
     assert [(each.effect, each.call_id, each.answered) for each in said.repeats] == [(bound.key, "call-5-0", True)]
-
-
-SENT = {
-    "a list": lambda call, _state: [call],
-    "a message of its own": lambda call, _state: {"messages": [AIMessage("", tool_calls=[call])]},
-    "a call with its state": lambda call, state: {
-        "__type": "tool_call_with_context", "tool_call": call, "state": {"messages": state["messages"]},
-    },
-    "a call with another state": lambda call, _state: {
-        "__type": "tool_call_with_context", "tool_call": call, "state": {"messages": []},
-    },
-}  # fmt: skip # a table
-
-
-@pytest.mark.parametrize("given", SENT.values(), ids=SENT)
-def test_two_alike_calls_that_are_sent_to_two_nodes_are_answered_once_and_the_other_is_new(
-    world, settlement, how, given
-):
-    revise = partial(settlement.steer, RUN, "revise", "not Bee", scope="room:/Bee", by="eve")
-    model = Heeding(lambda told: [[book("Dee")], [MAIL, MAIL]] if told else [[book("Bee")], [MAIL]], {3: revise})
-    builder = StateGraph(MessagesState)
-    builder.add_node("model", model)
-    for node in ("here", "there"):
-        builder.add_node(node, SequencedToolNode(trip(world), settlement=settlement))
-        builder.add_edge(node, "model")
-
-    def sent(state):
-        calls = state["messages"][-1].tool_calls
-        return [Send(node, given(call, state)) for node, call in zip(("here", "there"), calls, strict=False)] or END
-
-    builder.add_edge(START, "model")
-    builder.add_conditional_edges("model", sent, ["here", "there", END])
-    value = play(builder.compile(checkpointer=InMemorySaver()), settlement, how)
-    assert world.log == ["book Bee", "mail a", "cancel Bee", "book Dee", "mail a"]
-    assert [text for _, text in outside.answers(value)] == ["book done", "mail done", "mail done"]
-    (said,) = settlement.steering(RUN)
-    assert [each.answered for each in said.repeats] == [True]
-
-
-def forgetting(model, at):
-    """Return the model, which forgets all of its messages but a person's before it is asked for that time."""
-
-    def node(state):
-        gone = [each for each in state["messages"] if each.type != "human"] if model.asked == at - 1 else []
-        said = model({"messages": [each for each in state["messages"] if each not in gone]})
-        return {"messages": [*(RemoveMessage(each.id) for each in gone), *said["messages"]]}
-
-    return node
-
-
-def test_what_has_answered_a_call_answers_no_later_one_also_when_the_thread_has_forgotten_that(world, settlement, how):
-    revise = partial(settlement.steer, RUN, "revise", "not Bee", scope="room:/Bee", by="eve")
-    plan = [[book("Bee")], [MAIL]], [[book("Dee")], [MAIL]]
-    model = Heeding(lambda told: plan[1] if told else plan[0], {3: revise, 6: lambda: plan[1].__setitem__(0, [MAIL])})
-    value = play(agent(trip(world), settlement, forgetting(model, 6)), settlement, how)
-    assert world.log == ["book Bee", "mail a", "cancel Bee", "book Dee", "mail a", "mail a"]
-    assert model.asked == 8
-    assert [text for _, text in outside.answers(value)] == ["mail done", "mail done"]
-
-
-def test_a_model_that_is_asked_anew_before_its_answer_was_kept_is_answered_so_again(world, settlement, how):
-    """The process that was answered has ended, and its thread is not known to have come through that."""
-    revise = partial(settlement.steer, RUN, "revise", "not Bee", scope="room:/Bee", by="eve")
-    model = Heeding(lambda told: [[book("Dee" if told else "Bee")], [MAIL]], {3: revise})
-    graph = agent(trip(world), settlement, forgetting(model, 0))
-    play(graph, settlement, how)
-    before = next(
-        each for each in graph.get_state_history(THREAD)
-        if each.values["messages"][-1].type == "tool" and each.next == ("model",)
-        and each.values["messages"][-1].name == "book"
-    )  # fmt: skip # a choice among states
-
-    async def anew():
-        return await graph.ainvoke(None, before.config)
-
-    value = graph.invoke(None, before.config) if how == "sync" else asyncio.run(anew())
-
-    assert world.log == ["book Bee", "mail a", "cancel Bee", "book Dee"]
-    assert [text for _, text in outside.answers(value)] == ["book done", "mail done"]
 
 
 def test_a_thread_that_goes_back_behind_the_answer_is_answered_so_again(world, settlement, how):
@@ -285,10 +205,8 @@ def test_what_is_not_in_conflict_stays_and_answers_the_call_that_the_model_issue
     assert [text for _, text in outside.answers(value)] == ["book done"] * 3
     (said,) = settlement.steering(RUN)
     assert ([each.scope for each in said.kept], [each.scope for each in said.undone], said.bound) == (
-        ["room:/Ada"],
-        ["room:/Cid", "room:/Bee"],
-        (),
-    )
+        ["room:/Ada"], ["room:/Cid", "room:/Bee"], (),
+    )  # fmt: skip
     assert "stands, and is answered with what it returned where it is called again: book on room:/Ada" in said.words()
 
 

@@ -9,7 +9,7 @@ answered again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -20,7 +20,7 @@ from settlemark._attempt.attempt import Attempt
 from settlemark._attempt.part import Asked
 from settlemark._edges.errors import SettlemarkError
 from settlemark._protocol.protocol import Protocol
-from settlemark._steering.message import DONE, Repeat, first_difference
+from settlemark._steering.message import DONE, Repeat
 from settlemark._steering.steers import said_to
 from settlemark.agents._call import Call, PlacedCall
 from settlemark.agents._record.doubts import DoubtsOfTurn, answer_in_doubt, doubts_before
@@ -39,7 +39,7 @@ class Before:
         settlement: the job's.
         run: the job.
         doubts: what of it is in doubt.
-        at: where the turn's framework stands, as in `Asked`.
+        beside: ids of the calls that its model issued with those of the turn: a record answers one of them.
         left: what steering left standing, and has answered no call that the turn's model knows of.
         claimed: what each call of the turn repeats, or why it is refused, with what it was claimed for.
     """
@@ -47,7 +47,7 @@ class Before:
     settlement: Settlement
     run: str
     doubts: DoubtsOfTurn
-    at: tuple[str, ...] = ()
+    beside: Collection[str] = ()
     left: Recalled = field(default_factory=Recalled)
     claimed: dict[PlacedCall, tuple[Call, Decision | SettlemarkError | None]] = field(
         default_factory=dict[PlacedCall, tuple[Call, "Decision | SettlemarkError | None"]]
@@ -78,17 +78,17 @@ class Before:
         if found is None:
             return self.doubts.answer(place, arguments, attempt, unpack)
         if isinstance(found, Decision):
-            if not (yield from self._note(Repeat(found.key, place.call_id or "", answered=True, at=self.at))):
+            if not (yield from self._note(Repeat(found.key, place.call_id or "", answered=True))):
                 return self.doubts.answer(place, arguments, attempt, unpack)
             self.doubts.let_go(found.key)
             call = Call(place.tool, arguments, place.declaration, place.call_id)
             return partial(found.answer, call, unpack)
         if isinstance(found, DoneBefore):
-            yield from self._note(Repeat(str(found.data["key"]), place.call_id or "", answered=False, at=self.at))
+            yield from self._note(Repeat(str(found.data["key"]), place.call_id or "", answered=False))
         return partial(_raise, found)
 
     def _note(self, repeat: Repeat) -> Program[bool]:
-        return host_of(self.settlement).driver.steers.note_repeat(self.run, repeat)
+        return host_of(self.settlement).driver.steers.note_repeat(self.run, repeat, self.beside)
 
     def _left(self, place: PlacedCall, arguments: Mapping[str, Any]) -> Decision | SettlemarkError | None:
         """Return what of that a call repeats as it will run; something of the framework's may have rewritten it."""
@@ -108,58 +108,42 @@ def before_turn(settlement: Settlement, run: str, asked: Asked, *, recorded: boo
     Args:
         settlement: settles it.
         run: the job.
-        asked: which calls its model was given the answers of before, and where its framework stands.
+        asked: which calls its model was given the answers of before, and which it issued beside those of the turn.
         recorded: the job may have begun before, here or in another process.
     """
     doubts: DoubtsOfTurn = yield from doubts_before(settlement, run, recorded=recorded)
-    before = Before(settlement, run, doubts, asked.at)
+    before = Before(settlement, run, doubts, asked.beside)
     if recorded:
-        yield from _recall(before, asked)
+        yield from _recall(before, asked.before)
         doubts.leave_out({decision.key for decision in before.left.decisions})
     return before
 
 
-def _recall(before: Before, asked: Asked) -> Program[None]:
-    """Recall what steering left standing of a job, but for what its model knows, or has known, the answers of."""
-    host, known = host_of(before.settlement), set(asked.before)
+def _recall(before: Before, answered: Collection[str]) -> Program[None]:
+    """Recall what steering left standing of a job, but for what its model knows the answers of."""
+    known = set(answered)
 
-    def look(_protocol: Protocol, book: Book) -> tuple[list[tuple[RecordedEffect, bool]], list[Repeat]]:
+    def look(_protocol: Protocol, book: Book) -> list[tuple[RecordedEffect, bool]]:
         said = [each for each in said_to(book, before.run) if each.state == DONE]
-        repeats = [repeat for each in said for repeat in each.repeats]
-        taken = {repeat.effect for repeat in repeats if repeat.call_id in known and repeat.answered}
-        shown = {repeat.effect for repeat in repeats if repeat.call_id in known and not repeat.answered}
+        repeats = [repeat for each in said for repeat in each.repeats if repeat.call_id in known]
+        taken = {repeat.effect for repeat in repeats if repeat.answered}
+        shown = {repeat.effect for repeat in repeats if not repeat.answered}
         keys = dict.fromkeys(effect.key for each in said for effect in (*each.bound, *each.kept))
         found = ((key, book.find(key)) for key in keys if key not in taken)
-        stand = [
+        return [
             (effect, key in shown)
             for key, one in found
             if one is not None
             for effect in one.effects
             if effect.row.key == key and stands(effect) and effect.row.call_id not in known
         ]
-        return stand, [repeat for repeat in repeats if repeat.call_id not in known]
 
-    effects, repeats = yield from host.driver.kernel.look(look)
-    passed: set[str] = (yield from _passed(repeats, asked)) if effects and repeats else set()
-    if passed:
-        known |= passed
-        effects, _ = yield from host.driver.kernel.look(look)
+    host = host_of(before.settlement)
+    effects: list[tuple[RecordedEffect, bool]] = yield from host.driver.kernel.look(look)
     for effect, shown in effects:
         decision = decision_of(effect, host.ledger.payloads)
         decision.shown_once = shown
         before.left.add([decision])
-
-
-def _passed(repeats: Iterable[Repeat], asked: Asked) -> Program[set[str]]:
-    """Return the ids of the calls that the framework's state comes from: its messages may have been removed since."""
-    passed = set[str]()
-    for repeat in repeats:
-        differs = first_difference(repeat.at, asked.at)
-        if asked.has_passed is None or differs is None or differs % 2 == 1:
-            continue
-        if (yield from asked.has_passed(differs // 2, repeat.at[differs])):
-            passed.add(repeat.call_id)
-    return passed
 
 
 def claiming(before: Before | None, placed: Iterable[PlacedCall]) -> list[PlacedCall]:
