@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import msgspec
 
 from settlemark._acts.current import CurrentCall, Staged
 from settlemark._acts.effect import Effect
+from settlemark._acts.perform import Program
 from settlemark._attempt.attempt import Attempt
 from settlemark._model.effect_class import EffectClass, Outcome
 from settlemark._model.identity import Numbering, Path
@@ -54,6 +55,26 @@ _AGAIN = 2
 """Of the counted runs of a tool, the first that may find what an earlier one has decided."""
 
 
+class Whereabouts(Protocol):
+    """Where a turn is in its framework's state, which tells whether that state has what an earlier turn was answered.
+
+    What it says of an earlier turn goes by that one's `text`. With `same` the earlier call has the id of one of these.
+    """
+
+    @property
+    def text(self) -> str:
+        """The place, as it is put on record."""
+        ...
+
+    def follows(self, earlier: str, *, same: bool) -> bool | None:
+        """Whether it comes behind an earlier turn, or stands beside it; None: its framework's store alone knows."""
+        ...
+
+    def is_behind(self, earlier: str) -> Program[bool]:
+        """Whether it comes behind an earlier turn, by its framework's store."""
+        ...
+
+
 class Asked(NamedTuple):
     """What a framework says of a turn that it begins, or goes on with in the middle of an agent.
 
@@ -62,12 +83,14 @@ class Asked(NamedTuple):
         before: ids of the calls whose answers its model was given before, as often as they were given.
         shares: the turn has its place in a part that is also that of the turns before it.
         beside: ids of the calls that its model issued with these, where they are in turns of their own.
+        at: where the turn is in the framework's state; None: it does not tell.
     """
 
     now: tuple[str, ...] = ()
     before: tuple[str, ...] = ()
     shares: bool = False
     beside: tuple[str, ...] = ()
+    at: Whereabouts | None = None
 
 
 class Inside(msgspec.Struct, eq=False):
@@ -162,4 +185,4 @@ def inside_of(call: CurrentCall | None) -> Inside | None:
     return inside if isinstance(inside, Inside) else None
 
 
-__all__ = ["Asked", "Inside", "Part", "current_of", "inside_of"]
+__all__ = ["Asked", "Inside", "Part", "Whereabouts", "current_of", "inside_of"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from typing import Any, Literal, cast
 
@@ -72,11 +72,17 @@ class Repeat:
         effect: the key of the effect.
         call_id: the call's id; "" where it has none.
         answered: whether it was given the effect's answer; else it was only like it, and was refused once.
+        place: where it was issued in its framework's state, in words of the framework's shim; "": nobody said.
     """
 
     effect: str
     call_id: str
     answered: bool
+    place: str = ""
+
+    def is_of(self, other: Repeat) -> bool:
+        """Whether it says the same of the same call, wherever it was issued."""
+        return replace(self, place="") == replace(other, place="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,10 +260,12 @@ def texts_in(found: Any) -> tuple[str, ...]:
 
 def made_of(kind: Any, found: Any) -> list[Any]:
     """Return what is recorded as values of a kind; what a rule for redaction has replaced is left out."""
+    every = fields(kind)
+    needed = {each.name for each in every if each.default is MISSING}
     return [
         kind(**each)
         for each in listed(found)
-        if isinstance(each, dict) and each.keys() == set(kind.__dataclass_fields__)
+        if isinstance(each, dict) and needed <= each.keys() <= {one.name for one in every}
     ]
 
 

@@ -247,10 +247,12 @@ class Steers:
         if not self._write(book, replace(over, state=DONE, done_at=self._kernel.ledger.time()), TAKEN):
             self._write(book, replace(over, state=UNHEARD), UNHEARD)
 
-    def note_repeat(self, run: str, repeat: Repeat, beside: Collection[str] = ()) -> Program[bool]:
+    def note_repeat(
+        self, run: str, repeat: Repeat, is_other: Callable[[Repeat], bool] = lambda _: False
+    ) -> Program[bool]:
         """Record that a call has repeated what steering left standing, and was not run; each once.
 
-        Return whether that is so: what has answered one of the calls `beside` this one answers no second one.
+        Return whether that is so: what has answered another call, beside this one or before it, answers no second one.
         """
 
         def note(_protocol: Protocol, book: Book) -> bool:
@@ -260,11 +262,12 @@ class Steers:
                 if each.state == DONE and any(effect.key == repeat.effect for effect in (*each.bound, *each.kept))
             ]
             told = [one for each in named for one in each.repeats if one.answered and one.effect == repeat.effect]
-            if any(one.call_id in beside for one in told):
+            if any(map(is_other, told)):
                 return False
             for each in named:
                 if repeat not in each.repeats:
-                    self._write(book, replace(each, repeats=(*each.repeats, repeat)), DONE)
+                    others = (one for one in each.repeats if not one.is_of(repeat))
+                    self._write(book, replace(each, repeats=(*others, repeat)), DONE)
             return True
 
         return self._kernel.step(note, durable=True)

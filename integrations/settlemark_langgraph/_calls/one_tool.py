@@ -21,14 +21,13 @@ from settlemark.agents import Declarations, Opened
 from settlemark.hosting import OfSettlement, Program, kind_of
 from settlemark_langgraph._calls.one_call import asettle, settle
 from settlemark_langgraph._calls.settled_tool import SettledTool
-from settlemark_langgraph._messages.messages import content_of, messages_in
+from settlemark_langgraph._messages.messages import calls_in, content_of, messages_in
 from settlemark_langgraph._supersteps.superstep import Superstep
 from settlemark_langgraph._tools.arguments import models_part
 from settlemark_langgraph._tools.declarations import Declared
 from settlemark_langgraph._tools.standing_in import real_tool, stand_in
 from settlemark_langgraph._turns.opening import Opener, Options
 from settlemark_langgraph._turns.seated import Arrival, SeatedCall
-from settlemark_langgraph._turns.sends import calls_in
 from settlemark_langgraph._turns.turns import Turns
 from settlemark_langgraph._turns.visit import Visit
 

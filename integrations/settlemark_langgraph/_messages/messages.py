@@ -50,6 +50,22 @@ def issued_in(messages: Any) -> tuple[str, ...]:
     return ()
 
 
+def calls_in(given: Any) -> list[ToolCall]:
+    """Return the calls that a task was sent: a list of them, or one with its context.
+
+    >>> calls_in([{"type": "tool_call", "name": "book", "args": {}, "id": "1"}])[0]["name"]
+    'book'
+    """
+    if isinstance(given, dict) and given.get("__type") == "tool_call_with_context":
+        return [given["tool_call"]]
+    items: list[Any] = given if isinstance(given, list) else []
+    return [item for item in items if _is_call(item)]
+
+
+def _is_call(item: Any) -> bool:
+    return isinstance(item, dict) and item.get("type") == "tool_call"
+
+
 def plain(answer: Any) -> Any:
     """Return what the ledger keeps of an answer: what the tool itself returned, which its handlers get, and the rest.
 

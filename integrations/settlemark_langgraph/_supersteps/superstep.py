@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+import uuid
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack
@@ -30,6 +31,7 @@ End = Literal["over", "asks", "dropped"]
 """How a task came to its end: with an answer or an error, with a question, or LangGraph cancelled it."""
 
 _ENDING = "_settlemark_ending"
+_TOKEN = "_settlemark_token"  # noqa: S105 - the name of an attribute
 _LOOK_AGAIN = 0.02
 _NO_DEADLINE = 1e6  # the checkpointer has its own
 _PATIENCE = 1.0
@@ -170,6 +172,15 @@ class Superstep:
             config = stored.parent_config
         return [*found, ("", False)]
 
+    @property
+    def token(self) -> str:
+        """Names the run of the graph among those of all processes."""
+        return str(vars(self._loop).setdefault(_TOKEN, uuid.uuid4().hex))
+
+    def is_behind(self, checkpoint: str) -> Program[bool]:
+        """Return whether the superstep that ran on a checkpoint was completed on the way to this one's checkpoint."""
+        return is_behind(self._loop.checkpointer, self._loop.checkpoint_config, checkpoint)
+
     def replaced_steps(self, steps: Collection[int]) -> Program[set[int]]:
         """Return which of these steps were replaced: at their number the thread has an input, an edit, or a fork.
 
@@ -292,6 +303,44 @@ def replaced_steps(saver: Any, config: Any, steps: Collection[int]) -> Program[s
             found.add(step)
         config = stored.parent_config
     return found.intersection(steps)
+
+
+def is_behind(saver: Any, config: Any, checkpoint: str) -> Program[bool]:
+    """Return whether the superstep that ran on a checkpoint was completed on the way to the checkpoint of `config`."""
+    child: Any = None
+    while saver is not None and config is not None:
+        found: Any = yield Act(saver.aget_tuple if in_event_loop() else saver.get_tuple, {"config": config}, None)
+        if found is None:
+            return False
+        if found.config["configurable"]["checkpoint_id"] == checkpoint:
+            return child is not None and (yield from _was_completed(saver, found, child))
+        child, config = found, found.parent_config
+    return False
+
+
+def _was_completed(saver: Any, stored: Any, child: Any) -> Program[bool]:
+    """Return whether a superstep wrote what stands behind its checkpoint: an edit or an input may, in its place."""
+    if child.metadata.get("source") != "fork":
+        return bool(child.metadata.get("source") == "loop")
+    # A fork is a copy of another child: which one tells whether a superstep wrote it.
+    thread = {key: value for key, value in stored.config["configurable"].items() if key != "checkpoint_id"}
+    listed = _alisted if in_event_loop() else _listed
+    every: list[Any] = yield Act(listed, {"saver": saver, "config": {"configurable": thread}}, None)
+    return any(
+        one.metadata.get("source") == "loop"
+        and one.checkpoint["channel_versions"] == child.checkpoint["channel_versions"]
+        for one in every
+        if one.parent_config is not None
+        and one.parent_config["configurable"]["checkpoint_id"] == stored.config["configurable"]["checkpoint_id"]
+    )
+
+
+def _listed(saver: Any, config: Any) -> list[Any]:
+    return list(saver.list(config))
+
+
+async def _alisted(saver: Any, config: Any) -> list[Any]:
+    return [each async for each in saver.alist(config)]
 
 
 def begun_with_an_answer(config: Mapping[str, Any]) -> bool:

@@ -39,6 +39,7 @@ from settlemark_langgraph._tools.declarations import Declared, NodeDeclarations
 from settlemark_langgraph._tools.standing_in import real_tool
 from settlemark_langgraph._turns.memory import Memory
 from settlemark_langgraph._turns.seated import Arrival, asks_graph
+from settlemark_langgraph._turns.whereabouts import Whereabouts
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +166,8 @@ class Opener:
             yield from boundaries_of(self.settlement).left_behind.undo_in(identity, superstep)
         own = tuple(call["id"] for call in calls if call["id"])
         beside = tuple(id_ for id_ in issued_in(arrival.messages) if id_ not in own)
-        asked = Asked(own, answered_in(arrival.messages), beside=beside)
+        at = None if superstep is None or memory is not None else Whereabouts(superstep, arrival.attempt, own)
+        asked = Asked(own, answered_in(arrival.messages), beside=beside, at=at)
         if self._options.settle in ("superstep", "run"):
             if self._options.settle == "superstep":
                 refuse_without_checkpoints(arrival.config, self.settlement)

@@ -65,6 +65,12 @@ class Arrival:
         return Superstep.of(self.config)
 
     @property
+    def attempt(self) -> int:
+        """Which run of its task it is, as LangGraph retries it; 1 where LangGraph does not tell."""
+        found = getattr(getattr(self.runtime, "execution_info", None), "node_attempt", 1)
+        return found if isinstance(found, int) else 1
+
+    @property
     def limit(self) -> int | None:
         """How many tools may work at once; None for as many as there are."""
         return self.config.get("max_concurrency")

@@ -14,7 +14,7 @@ import asyncio
 import itertools
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from langchain_core.messages import ToolCall
 from langgraph.errors import GraphInterrupt
@@ -23,6 +23,7 @@ from settlemark import EffectClass, Refused, UsageError
 from settlemark.agents import Gathering, Opened, Placed
 from settlemark.hosting import Program
 from settlemark_langgraph._identity import Identity
+from settlemark_langgraph._messages.messages import calls_in
 from settlemark_langgraph._supersteps.superstep import End, Superstep, Task
 from settlemark_langgraph._turns.opening import Opener
 from settlemark_langgraph._turns.seated import Arrival
@@ -188,20 +189,4 @@ class SharedTurn:
                 self._settle_unattended(turn.finish(call))
 
 
-def calls_in(given: Any) -> list[ToolCall]:
-    """Return the calls that a task was sent: a list of them, or one with its context.
-
-    >>> calls_in([{"type": "tool_call", "name": "book", "args": {}, "id": "1"}])[0]["name"]
-    'book'
-    """
-    if isinstance(given, dict) and given.get("__type") == "tool_call_with_context":
-        return [given["tool_call"]]
-    items: list[Any] = given if isinstance(given, list) else []
-    return [item for item in items if _is_call(item)]
-
-
-def _is_call(item: Any) -> bool:
-    return isinstance(item, dict) and item.get("type") == "tool_call"
-
-
-__all__ = ["SharedTurn", "UndoneWithOthers", "calls_in"]
+__all__ = ["SharedTurn", "UndoneWithOthers"]

@@ -14,12 +14,12 @@ from langchain_core.messages import ToolCall
 
 from settlemark.agents import Opened, cannot_keep
 from settlemark.hosting import Program, run_async, run_sync, running_loop
-from settlemark_langgraph._messages.messages import left_behind
+from settlemark_langgraph._messages.messages import calls_in, left_behind
 from settlemark_langgraph._private import NAMES
 from settlemark_langgraph._supersteps.superstep import Superstep
 from settlemark_langgraph._turns.opening import Opener
 from settlemark_langgraph._turns.seated import Arrival
-from settlemark_langgraph._turns.sends import SharedTurn, calls_in
+from settlemark_langgraph._turns.sends import SharedTurn
 from settlemark_langgraph._turns.visit import Visit
 
 

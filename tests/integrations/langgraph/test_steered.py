@@ -6,9 +6,10 @@ import asyncio
 from functools import partial
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.types import Send
 from tests.integrations.langgraph import world as outside
 from tests.integrations.langgraph.world import THREAD
 
@@ -166,6 +167,63 @@ def test_what_could_not_be_undone_answers_one_call_that_repeats_it_and_the_next_
     (said,) = settlement.steering(RUN)
     (bound,) = said.bound
     assert [(each.effect, each.call_id, each.answered) for each in said.repeats] == [(bound.key, "call-5-0", True)]
+
+
+@pytest.mark.parametrize("shape", ["calls", "messages"])
+def test_of_two_alike_calls_that_are_sent_to_two_nodes_it_answers_one(world, settlement, how, shape):
+    revise = partial(settlement.steer, RUN, "revise", "not Bee", scope="room:/Bee", by="eve")
+    model = Heeding(lambda told: [[book("Dee")], [MAIL, MAIL]] if told else [[book("Bee")], [MAIL]], {3: revise})
+    builder = StateGraph(MessagesState)
+    builder.add_node("model", model)
+    builder.add_edge(START, "model")
+    for node in ("one", "two"):
+        builder.add_node(node, SequencedToolNode(trip(world), settlement=settlement, name=node))
+        builder.add_edge(node, "model")
+
+    def send(state):
+        sent = [[call] for call in state["messages"][-1].tool_calls]
+        given = sent if shape == "calls" else [{"messages": [AIMessage("", tool_calls=calls)]} for calls in sent]
+        return [Send(node, each) for node, each in zip(("one", "two"), given, strict=False)] or END
+
+    builder.add_conditional_edges("model", send, ["one", "two", END])
+    play(builder.compile(checkpointer=InMemorySaver()), settlement, how)
+    assert world.log == ["book Bee", "mail a", "cancel Bee", "book Dee", "mail a"]
+    (said,) = settlement.steering(RUN)
+    assert len(said.repeats) == 1
+
+
+class Trimming(Heeding):
+    """A model that says these turns, one after the other, and then leaves only the persons' messages in the state."""
+
+    def __init__(self, turns, acts):
+        super().__init__(lambda told: [], acts)
+        self.turns = iter(turns)
+
+    def __call__(self, state):
+        turn, said = next(self.turns), sum(message.type == "ai" for message in state["messages"])
+        self.plan = lambda told: [*[[]] * said, turn]
+        trimmed = [message for message in state["messages"] if message.type != "human"]
+        said = super().__call__(state)["messages"]
+        return {"messages": [*(RemoveMessage(message.id) for message in trimmed), *said]}
+
+
+def test_a_call_behind_the_answer_is_new_also_where_no_message_of_that_is_left(world, settlement, how):
+    revise = partial(settlement.steer, RUN, "revise", "not Bee", scope="room:/Bee", by="eve")
+    model = Trimming([[book("Bee")], [MAIL], [], [book("Dee")], [MAIL], [MAIL], []], {3: revise})
+    play(agent(trip(world), settlement, model), settlement, how)
+    assert world.log == ["book Bee", "mail a", "cancel Bee", "book Dee", "mail a"]
+    (said,) = settlement.steering(RUN)
+    assert [each.call_id for each in said.repeats] == ["call-5-0"]
+
+
+def test_and_also_where_the_thread_has_gone_back_to_a_place_behind_the_answer(world, settlement, how):
+    def say(what):
+        return partial(settlement.steer, RUN, "revise", f"not {what}", scope=f"room:/{what}", by="eve")
+
+    turns = [[book("Bee")], [MAIL], [], [book("Dee")], [MAIL], [book("Eve")], [], [MAIL], []]
+    model = Trimming(turns, {3: say("Bee"), 7: say("Eve")})
+    play(agent(trip(world), settlement, model), settlement, how)
+    assert world.log == ["book Bee", "mail a", "cancel Bee", "book Dee", "book Eve", "cancel Eve", "mail a"]
 
 
 def test_a_thread_that_goes_back_behind_the_answer_is_answered_so_again(world, settlement, how):

@@ -210,7 +210,7 @@ class OpenTurn(Deciding):
                 asked, recorded = self._asked, self._resumable
                 self._decided = yield from before_turn(self.settlement, self.attempt.run, asked, recorded=recorded)
             placed = (self.place(c.declaration, c.arguments, given=c.given, call_id=c.call_id).of(c) for c in calls)
-            return claiming(self._decided, placed)
+            return (yield from claiming(self._decided, placed))
         except Exception as error:
             yield from self.abandon(error)
             raise

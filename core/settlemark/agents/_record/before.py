@@ -3,8 +3,9 @@
 Such a turn recalls nothing by itself: its framework brings back what was answered. Two things it cannot bring back, and
 a call that repeats one of them is answered from the record, and not run: what is in doubt; and what steering has left
 standing, when it took the framework's state back behind it. That answers one call each. Which calls they were is on
-record with what was said, so that a turn knows it in another process, too: whoever goes back behind such a call has it
-answered again.
+record with what was said, and where they were issued, so that a turn knows it in another process, too: whoever goes
+back behind such a call has it answered again, and so has a model that is asked anew because the framework's state has
+not got so far. Whether that state has the answer is not told by its messages alone: they may be trimmed.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from settlemark._steering.message import DONE, Repeat
 from settlemark._steering.steers import said_to
 from settlemark.agents._call import Call, PlacedCall
 from settlemark.agents._record.doubts import DoubtsOfTurn, answer_in_doubt, doubts_before
-from settlemark.agents._record.recalled import Decision, Recalled, decision_of, stands
+from settlemark.agents._record.recalled import Decision, Recalled, decision_of, names, stands
 from settlemark.agents._words import DoneBefore
 from settlemark.ledger._contract import Book, RecordedEffect
 
@@ -39,26 +40,30 @@ class Before:
         settlement: the job's.
         run: the job.
         doubts: what of it is in doubt.
-        beside: ids of the calls that its model issued with those of the turn: a record answers one of them.
+        asked: what the framework says of the turn.
         left: what steering left standing, and has answered no call that the turn's model knows of.
+        taken: the calls that have repeated what is left, by its key, as long as nobody has looked where they were.
         claimed: what each call of the turn repeats, or why it is refused, with what it was claimed for.
     """
 
     settlement: Settlement
     run: str
     doubts: DoubtsOfTurn
-    beside: Collection[str] = ()
+    asked: Asked = field(default_factory=Asked)
     left: Recalled = field(default_factory=Recalled)
+    taken: dict[str, list[Repeat]] = field(default_factory=dict[str, list[Repeat]])
     claimed: dict[PlacedCall, tuple[Call, Decision | SettlemarkError | None]] = field(
         default_factory=dict[PlacedCall, tuple[Call, "Decision | SettlemarkError | None"]]
     )
 
-    def claim(self, calls: Sequence[PlacedCall]) -> None:
+    def claim(self, calls: Sequence[PlacedCall]) -> Program[None]:
         """Have calls claim what they repeat, in issuance order, however long each takes to come."""
         if not self.left.decisions:
             return
         made = [(place, Call(place.tool, place.arguments, place.declaration, place.call_id)) for place in calls]
         acting = [(place, call) for place, call in made if call.acts]
+        for _, call in acting:
+            yield from self._leave_taken(call)
         found = self.left.claim([(call, place.placed.scopes) for place, call in acting])
         self.claimed.update((place, (call, one)) for (place, call), one in zip(acting, found, strict=True))
 
@@ -74,29 +79,52 @@ class Before:
         What is on record of the call itself goes on from there.
         """
         before = attempt.effects.get(place.placed.path)
-        found = None if before is not None and before.key else self._left(place, arguments)
+        found = None if before is not None and before.key else (yield from self._left(place, arguments))
         if found is None:
             return self.doubts.answer(place, arguments, attempt, unpack)
         if isinstance(found, Decision):
-            if not (yield from self._note(Repeat(found.key, place.call_id or "", answered=True))):
+            if not (yield from self._note(found.key, place, answered=True)):
                 return self.doubts.answer(place, arguments, attempt, unpack)
             self.doubts.let_go(found.key)
             call = Call(place.tool, arguments, place.declaration, place.call_id)
             return partial(found.answer, call, unpack)
         if isinstance(found, DoneBefore):
-            yield from self._note(Repeat(str(found.data["key"]), place.call_id or "", answered=False))
+            yield from self._note(str(found.data["key"]), place, answered=False)
         return partial(_raise, found)
 
-    def _note(self, repeat: Repeat) -> Program[bool]:
-        return host_of(self.settlement).driver.steers.note_repeat(self.run, repeat, self.beside)
+    def _note(self, key: str, call: PlacedCall, *, answered: bool) -> Program[bool]:
+        at = self.asked.at
+        repeat = Repeat(key, call.call_id or "", answered, "" if at is None else at.text)
 
-    def _left(self, place: PlacedCall, arguments: Mapping[str, Any]) -> Decision | SettlemarkError | None:
+        def is_other(taken: Repeat) -> bool:
+            return taken.call_id in self.asked.beside or bool(self._follows(taken))
+
+        return host_of(self.settlement).driver.steers.note_repeat(self.run, repeat, is_other)
+
+    def _follows(self, taken: Repeat) -> bool | None:
+        at, same = self.asked.at, taken.call_id in self.asked.now
+        return False if at is None or not taken.place else at.follows(taken.place, same=same)
+
+    def _leave_taken(self, call: Call) -> Program[None]:
+        """Have nothing answer a call of this tool that has answered one which the framework's state is behind."""
+        for decision in [each for each in self.left.decisions if each.key in self.taken and names(call, each)]:
+            for taken in self.taken.pop(decision.key):
+                follows = self._follows(taken)
+                if follows is None and self.asked.at is not None:
+                    follows = yield from self.asked.at.is_behind(taken.place)
+                if follows and not taken.answered:
+                    decision.shown_once = True
+                elif follows and decision in self.left.decisions:
+                    self.left.decisions.remove(decision)
+
+    def _left(self, place: PlacedCall, arguments: Mapping[str, Any]) -> Program[Decision | SettlemarkError | None]:
         """Return what of that a call repeats as it will run; something of the framework's may have rewritten it."""
         call, found = self.claimed.get(place, (None, None))
         if call is None or (call.tool, dict(call.arguments)) == (place.tool, dict(arguments)):
             return found
         self.left.let_go(found)
         again = Call(place.tool, arguments, place.declaration, place.call_id)
+        yield from self._leave_taken(again)
         (found,) = self.left.claim([(again, place.placed.scopes)])
         self.claimed[place] = again, found
         return found
@@ -112,7 +140,7 @@ def before_turn(settlement: Settlement, run: str, asked: Asked, *, recorded: boo
         recorded: the job may have begun before, here or in another process.
     """
     doubts: DoubtsOfTurn = yield from doubts_before(settlement, run, recorded=recorded)
-    before = Before(settlement, run, doubts, asked.beside)
+    before = Before(settlement, run, doubts, asked)
     if recorded:
         yield from _recall(before, asked.before)
         doubts.leave_out({decision.key for decision in before.left.decisions})
@@ -125,7 +153,10 @@ def _recall(before: Before, answered: Collection[str]) -> Program[None]:
 
     def look(_protocol: Protocol, book: Book) -> list[tuple[RecordedEffect, bool]]:
         said = [each for each in said_to(book, before.run) if each.state == DONE]
-        repeats = [repeat for each in said for repeat in each.repeats if repeat.call_id in known]
+        every = dict.fromkeys(repeat for each in said for repeat in each.repeats)
+        repeats = [repeat for repeat in every if repeat.call_id in known]
+        for repeat in every.keys() - set(repeats) if before.asked.at is not None else ():
+            before.taken.setdefault(repeat.effect, []).append(repeat)
         taken = {repeat.effect for repeat in repeats if repeat.answered}
         shown = {repeat.effect for repeat in repeats if not repeat.answered}
         keys = dict.fromkeys(effect.key for each in said for effect in (*each.bound, *each.kept))
@@ -146,11 +177,11 @@ def _recall(before: Before, answered: Collection[str]) -> Program[None]:
         before.left.add([decision])
 
 
-def claiming(before: Before | None, placed: Iterable[PlacedCall]) -> list[PlacedCall]:
+def claiming(before: Before | None, placed: Iterable[PlacedCall]) -> Program[list[PlacedCall]]:
     """Return the calls of a turn, which have claimed by then what they repeat of what was decided before."""
     calls = list(placed)
     if before is not None:
-        before.claim(calls)
+        yield from before.claim(calls)
     return calls
 
 
