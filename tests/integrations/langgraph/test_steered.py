@@ -226,6 +226,85 @@ def test_and_also_where_the_thread_has_gone_back_to_a_place_behind_the_answer(wo
     assert world.log == ["book Bee", "mail a", "cancel Bee", "book Dee", "book Eve", "cancel Eve", "mail a"]
 
 
+SENT = {
+    "a list": lambda call, _state: [call],
+    "a message of its own": lambda call, _state: {"messages": [AIMessage("", tool_calls=[call])]},
+    "a call with its state": lambda call, state: {
+        "__type": "tool_call_with_context", "tool_call": call, "state": {"messages": state["messages"]},
+    },
+    "a call with another state": lambda call, _state: {
+        "__type": "tool_call_with_context", "tool_call": call, "state": {"messages": []},
+    },
+}  # fmt: skip # a table
+
+
+@pytest.mark.parametrize("given", SENT.values(), ids=SENT)
+def test_two_alike_calls_that_are_sent_to_two_nodes_are_answered_once_and_the_other_is_new(
+    world, settlement, how, given
+):
+    revise = partial(settlement.steer, RUN, "revise", "not Bee", scope="room:/Bee", by="eve")
+    model = Heeding(lambda told: [[book("Dee")], [MAIL, MAIL]] if told else [[book("Bee")], [MAIL]], {3: revise})
+    builder = StateGraph(MessagesState)
+    builder.add_node("model", model)
+    for node in ("here", "there"):
+        builder.add_node(node, SequencedToolNode(trip(world), settlement=settlement))
+        builder.add_edge(node, "model")
+
+    def sent(state):
+        calls = state["messages"][-1].tool_calls
+        return [Send(node, given(call, state)) for node, call in zip(("here", "there"), calls, strict=False)] or END
+
+    builder.add_edge(START, "model")
+    builder.add_conditional_edges("model", sent, ["here", "there", END])
+    value = play(builder.compile(checkpointer=InMemorySaver()), settlement, how)
+    assert world.log == ["book Bee", "mail a", "cancel Bee", "book Dee", "mail a"]
+    assert [text for _, text in outside.answers(value)] == ["book done", "mail done", "mail done"]
+    (said,) = settlement.steering(RUN)
+    assert [each.answered for each in said.repeats] == [True]
+
+
+def forgetting(model, at):
+    """Return the model, which forgets all of its messages but a person's before it is asked for that time."""
+
+    def node(state):
+        gone = [each for each in state["messages"] if each.type != "human"] if model.asked == at - 1 else []
+        said = model({"messages": [each for each in state["messages"] if each not in gone]})
+        return {"messages": [*(RemoveMessage(each.id) for each in gone), *said["messages"]]}
+
+    return node
+
+
+def test_what_has_answered_a_call_answers_no_later_one_also_when_the_thread_has_forgotten_that(world, settlement, how):
+    revise = partial(settlement.steer, RUN, "revise", "not Bee", scope="room:/Bee", by="eve")
+    plan = [[book("Bee")], [MAIL]], [[book("Dee")], [MAIL]]
+    model = Heeding(lambda told: plan[1] if told else plan[0], {3: revise, 6: lambda: plan[1].__setitem__(0, [MAIL])})
+    value = play(agent(trip(world), settlement, forgetting(model, 6)), settlement, how)
+    assert world.log == ["book Bee", "mail a", "cancel Bee", "book Dee", "mail a", "mail a"]
+    assert model.asked == 8
+    assert [text for _, text in outside.answers(value)] == ["mail done", "mail done"]
+
+
+def test_a_model_that_is_asked_anew_before_its_answer_was_kept_is_answered_so_again(world, settlement, how):
+    """The process that was answered has ended, and its thread is not known to have come through that."""
+    revise = partial(settlement.steer, RUN, "revise", "not Bee", scope="room:/Bee", by="eve")
+    model = Heeding(lambda told: [[book("Dee" if told else "Bee")], [MAIL]], {3: revise})
+    graph = agent(trip(world), settlement, forgetting(model, 0))
+    play(graph, settlement, how)
+    before = next(
+        each for each in graph.get_state_history(THREAD)
+        if each.values["messages"][-1].type == "tool" and each.next == ("model",)
+        and each.values["messages"][-1].name == "book"
+    )  # fmt: skip # a choice among states
+
+    async def anew():
+        return await graph.ainvoke(None, before.config)
+
+    value = graph.invoke(None, before.config) if how == "sync" else asyncio.run(anew())
+
+    assert world.log == ["book Bee", "mail a", "cancel Bee", "book Dee"]
+    assert [text for _, text in outside.answers(value)] == ["book done", "mail done"]
+
+
 def test_a_thread_that_goes_back_behind_the_answer_is_answered_so_again(world, settlement, how):
     def say(what):
         return partial(settlement.steer, RUN, "revise", f"not {what}", scope=f"room:/{what}", by="eve")
