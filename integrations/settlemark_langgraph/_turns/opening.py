@@ -166,7 +166,8 @@ class Opener:
             yield from boundaries_of(self.settlement).left_behind.undo_in(identity, superstep)
         own = tuple(call["id"] for call in calls if call["id"])
         beside = tuple(id_ for id_ in issued_in(arrival.messages) if id_ not in own)
-        at = None if superstep is None or memory is not None else Whereabouts(superstep, arrival.attempt, own)
+        is_kept = memory is None and identity.resumable
+        at = Whereabouts(superstep, arrival.attempt, own) if superstep is not None and is_kept else None
         asked = Asked(own, answered_in(arrival.messages), beside=beside, at=at)
         if self._options.settle in ("superstep", "run"):
             if self._options.settle == "superstep":
