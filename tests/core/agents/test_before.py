@@ -30,7 +30,7 @@ class Job:
                 self.settlement, f"trip/step-{next(self.names)}", run="trip", recalls=True, resumable=True,
                 asked=Asked(tuple(ids), tuple(answered), beside=tuple(beside)),
             )
-        )  # fmt: skip
+        )  # fmt: skip # the settings of a turn
         calls = run_sync(turn.place_all(self.office.calls(self.settlement, *issued, ids=ids)))
         found = []
         for call in calls:

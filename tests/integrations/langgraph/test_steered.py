@@ -139,7 +139,7 @@ def test_a_revision_takes_world_and_checkpoint_back_to_where_the_decision_in_con
     assert value["messages"][-1].text == "done"
     assert world.log == [
         "book Ada", "book Bee", "mail a", "book Cid", "cancel Cid", "cancel Bee", "book Dee", "book Cid",
-    ]  # fmt: skip
+    ]  # fmt: skip # a list of acts
     (said,) = settlement.steering(RUN)
     assert (said.state, said.before, humans(graph)) == ("done", None, ["go", said.words()])
 
@@ -343,7 +343,7 @@ def test_what_is_not_in_conflict_stays_and_answers_the_call_that_the_model_issue
     (said,) = settlement.steering(RUN)
     assert ([each.scope for each in said.kept], [each.scope for each in said.undone], said.bound) == (
         ["room:/Ada"], ["room:/Cid", "room:/Bee"], (),
-    )  # fmt: skip
+    )  # fmt: skip # a table of what stays
     assert "stands, and is answered with what it returned where it is called again: book on room:/Ada" in said.words()
 
 
