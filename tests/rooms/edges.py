@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from settlemark._edges import errors, shield
+from settlemark._edges.alive import Alive
 from settlemark._edges.plain import plain, plain_json, plain_traceback
 from settlemark._edges.shield import HEADROOM
 from settlemark._edges.text import DERIVED, NAME, NAMESPACE, TOOL, WHO
@@ -17,6 +18,7 @@ __all__ = [
     "NAMESPACE",
     "TOOL",
     "WHO",
+    "Alive",
     "Ended",
     "Through",
     "Unfinished",

@@ -21,8 +21,8 @@ class WaitLog(msgspec.Struct, eq=False):
         """Note a wait for a holder of a scope: since the first time, when that one was waited for there before."""
         earlier = self.waits.pop((holder, scope), None)
         self.waits[holder, scope] = Waited(holder, scope, since if earlier is None else earlier.since)
-        while len(self.waits) > WAITS:
-            del self.waits[next(iter(self.waits))]
+        for oldest in list(self.waits)[:-WAITS]:  # calls of it wait in threads of their own
+            self.waits.pop(oldest, None)
 
     def ends(self, holder: str, scope: str, until: float) -> None:
         """Note that a wait is over."""

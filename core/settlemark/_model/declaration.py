@@ -6,6 +6,7 @@ A `Registry` finds the declaration for a recorded effect, by the tool's name (or
 from __future__ import annotations
 
 import inspect
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -323,23 +324,28 @@ class Registry:
     [True, False]
     """
 
-    __slots__ = ("_known",)
+    __slots__ = ("_known", "_lock")
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], Declaration] = {}
+        self._lock = threading.Lock()
 
     def add(self, declaration: Declaration) -> None:
         """Add a declaration."""
         about = (declaration.tool, declaration.version)
-        self._known.pop(about, None)  # so that the last one declared comes last
-        self._known[about] = declaration
+        with self._lock:
+            known = self._known.copy()  # replaced whole: others walk it, and find the earlier one until this is there
+            known.pop(about, None)  # so that the last one declared comes last
+            known[about] = declaration
+            self._known = known
 
     def find(self, tool: str, version: str | None = None) -> Declaration | None:
         """Return the newest declaration for a tool's name, or former name, and version; or None."""
-        if version is not None and (exact := self._known.get((tool, version))) is not None:
+        known = self._known
+        if version is not None and (exact := known.get((tool, version))) is not None:
             return exact
         renamed = None
-        for declaration in reversed(self._known.values()):
+        for declaration in reversed(known.values()):
             if version is not None and not declaration.speaks_for(version):
                 continue
             if declaration.tool == tool:

@@ -16,10 +16,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from logging import getLogger
 from typing import Any
-from weakref import WeakSet
 
 from settlemark._acts.perform import Program
 from settlemark._acts.requests import Act, Recorded, Request
+from settlemark._edges.alive import Alive
 from settlemark._edges.shield import start_bare_thread
 from settlemark._edges.user_code import outcome_of
 from settlemark._edges.wording import kind_of
@@ -51,7 +51,7 @@ class _Mark:
 
 # One step for each change, and no lock: the garbage collector may make a mark while this thread looks.
 _marks: dict[_Mark, None] = {}
-_open: WeakSet[Acts] = WeakSet()
+_open: Alive[Acts] = Alive()
 
 
 def run_apart(program: Program[Any]) -> None:
@@ -132,7 +132,7 @@ def wait_at_exit_for(acts: Acts) -> None:
 def _at_exit() -> None:
     deadline = time.monotonic() + CLOSE_SECONDS
     wait_for_apart(CLOSE_SECONDS)
-    for acts in list(_open):
+    for acts in _open:
         acts.wait(deadline - time.monotonic())
 
 

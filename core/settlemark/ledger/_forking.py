@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import ctypes
 import os
-import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Protocol
 
+from settlemark._edges.alive import Alive
 from settlemark._edges.errors import LedgerError
 
-_origins: weakref.WeakSet[Origin] = weakref.WeakSet()
-_connections: weakref.WeakSet[Any] = weakref.WeakSet()
-_ledgers: weakref.WeakSet[Any] = weakref.WeakSet()
+_origins: Alive[Origin] = Alive()
+_connections: Alive[Any] = Alive()
+_ledgers: Alive[Any] = Alive()
 _files: set[tuple[int, int]] = set()
 
 
@@ -93,27 +93,27 @@ def is_inherited(file: tuple[int, int]) -> bool:
 
 
 def _prepare() -> None:
-    for ledger in list(_ledgers):
+    for ledger in _ledgers:
         with suppress(Exception):
             ledger.before_fork()
 
 
 def _go_on() -> None:
-    for ledger in list(_ledgers):
+    for ledger in _ledgers:
         with suppress(Exception):
             ledger.after_fork()
 
 
 def _enter_child() -> None:
-    for origin in list(_origins):  # the only thing that tells a child from its parent
+    for origin in _origins:  # the only thing that tells a child from its parent
         origin.is_elsewhere = True
     with suppress(OSError):
         nowhere = os.open(os.devnull, os.O_RDWR)
-        for connection in list(_connections):
+        for connection in _connections:
             with suppress(Exception):  # a closed connection has no socket
                 os.dup2(nowhere, connection.pgconn.socket)
         os.close(nowhere)
-    for ledger in list(_ledgers):
+    for ledger in _ledgers:
         with suppress(Exception):
             ledger.in_child()
 

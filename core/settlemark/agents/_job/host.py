@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import typing
+from collections.abc import Collection, Iterable
 from typing import Literal
 
 from settlemark._acts.perform import Program
@@ -34,6 +35,14 @@ class WorkHost(typing.Protocol):
     @property
     def patience(self) -> float:
         """Seconds after which a call that has not come is taken for answered by the framework itself."""
+        ...
+
+    def add_doubts(self, found: Iterable[Decision]) -> None:
+        """Add what is in doubt, and not known to be."""
+        ...
+
+    def forget_doubts(self, keys: Collection[str]) -> None:
+        """Forget doubts about acts that were undone."""
         ...
 
     def note_doubts(self) -> None:

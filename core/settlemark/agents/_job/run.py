@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final, get_args
 
@@ -110,7 +110,8 @@ class AgentRun:
         self.may_touch = (may_touch,) if isinstance(may_touch, str) else tuple(may_touch)
         self.let_through = let_through
         self.asks, self.asks_together = asks, asks_together
-        self.doubts: list[Decision] = []
+        self.doubts: list[Decision] = []  # replaced whole: its works walk it, each in threads of its own
+        self._doubting = threading.Lock()
         self.primers = Primers(settlement, self.name)
         self._earlier: Once[list[Decision]] = Once(self.name)
         self._begun = 0
@@ -136,6 +137,17 @@ class AgentRun:
             if agent is not None:
                 found.agent = agent or None
             return found
+
+    def add_doubts(self, found: Iterable[Decision]) -> None:
+        """Add what is in doubt, and not known to be."""
+        with self._doubting:
+            known = {doubt.key for doubt in self.doubts}
+            self.doubts = [*self.doubts, *(doubt for doubt in found if doubt.key not in known)]
+
+    def forget_doubts(self, keys: Collection[str]) -> None:
+        """Forget doubts about acts that were undone."""
+        with self._doubting:
+            self.doubts = [doubt for doubt in self.doubts if doubt.key not in keys]
 
     def note_doubts(self) -> None:
         """Note what is in doubt of any agent's work: none of the job does it again."""

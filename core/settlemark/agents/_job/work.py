@@ -172,9 +172,7 @@ class Work:
 
     def _note_doubts(self) -> None:
         effects = [effect for turn in self._turns for effect in turn.doubts()]
-        known = {doubt.key for doubt in self.run.doubts}
-        found = standing(effects, host_of(self.run.settlement).ledger.payloads)
-        self.run.doubts.extend(doubt for doubt in found if doubt.key not in known)
+        self.run.add_doubts(standing(effects, host_of(self.run.settlement).ledger.payloads))
 
     def corrections(self) -> list[tuple[Call, str]]:
         """Return what the model is to be told of calls whose answers are not true any more, each once."""
@@ -244,8 +242,9 @@ class Work:
         """Return what this work is to be told now; what was undone is forgotten, and what stays answers repeats."""
         heard: Heard = yield from self._heeding.hear(everything=everything)
         with self._lock:
-            for known in ([] if self._recalled is None else self._recalled.decisions, self.run.doubts):
-                known[:] = [decision for decision in known if decision.key not in heard.gone]
+            known = [] if self._recalled is None else self._recalled.decisions
+            known[:] = [decision for decision in known if decision.key not in heard.gone]
+            self.run.forget_doubts(heard.gone)
         if heard.stay:
             recalled: Recalled = yield from self._recollect()
             with self._lock:

@@ -10,6 +10,7 @@ import hashlib
 import hmac
 import logging
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
@@ -102,7 +103,7 @@ class Packer:
         self._surely_short = limit // _WIDEST
         self._salt = salt.encode()
         self._url = url
-        self._secrets: dict[str, frozenset[str]] = {}
+        self._secrets: OrderedDict[str, frozenset[str]] = OrderedDict()  # others look into it at any time
         self._lock = threading.Lock()
 
     def withhold(self, tool: str, fields: Sequence[str]) -> None:
@@ -289,10 +290,11 @@ class Packer:
         )
         if found.secrets:
             with self._lock:
-                self._secrets[effect_key] = self._secrets.pop(effect_key, frozenset()) | found.secrets
+                self._secrets[effect_key] = self._secrets.get(effect_key, frozenset()) | found.secrets
+                self._secrets.move_to_end(effect_key)
                 # Effects that never finish must not fill the memory.
                 while len(self._secrets) > _REMEMBERED:
-                    del self._secrets[next(iter(self._secrets))]
+                    self._secrets.popitem(last=False)
         if not found.text.startswith('{"$repr":'):
             return found.text
         # A result that JSON cannot hold is a text, without fields.
