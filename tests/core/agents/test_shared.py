@@ -391,14 +391,14 @@ def test_what_joined_a_call_takes_back_nothing_of_the_transaction_around_it(offi
     assert (joined, asked, office.log) == (True, [], [("book", "1")])
 
 
-def test_where_the_others_go_on_after_a_failure_what_turns_share_stays_open_until_its_own_end(office):
+async def test_where_the_others_go_on_after_a_failure_what_turns_share_stays_open_until_its_own_end(office):
     office.fails.add(("book", "1"))
     with office.settlement(on_failure="continue") as settlement:
-        shared = Shared(settlement, "trip")
-        with pytest.raises(OSError, match="out of order"):
-            booked(office, settlement, shared, 1)
-        before = (shared.is_open, states(settlement))
-        booked(office, settlement, shared, 2)
-        run_sync(shared.commit())
-        assert before == (True, [("trip/step-1", "open")])
-        assert (office.log, states(settlement)) == ([("book", "2")], [("trip/step-1", "committed")])
+        job = AgentRun(settlement, "trip", settle="part")
+        work = job.work("clerk")
+        await office.play(work.turn(office.calls(settlement, ("book", {"room": "2"}), BOOK)))
+        assert states(settlement) == [("trip/clerk/0", "open")]
+        await office.play(work.turn(office.calls(settlement, MAIL)))
+        await run_async(job.end())
+        assert office.log == [("book", "2"), ("mail", "ada")]
+        assert states(settlement) == [("trip/clerk/0", "committed")]
