@@ -81,6 +81,19 @@ def test_who_meets_an_older_and_a_younger_claim_stands_behind_both(stage, mode):
     assert stage.protocol.admit(call) is None
 
 
+@pytest.mark.parametrize("current", [True, False], ids=["current", "not current"])
+def test_what_is_held_leaves_only_once_the_undo_of_a_younger_one_is_over(stage, current):
+    older, younger = stage.begin("older", guards=ALL_ON._replace(current=current)), stage.begin("younger")
+    undone = stage.write(younger, "room:/Ada/1")
+    stage.protocol.abort(younger, Reason.FAILED)
+    stage.hold(older, "room:/Ada")
+    stage.protocol.seal(older)
+    assert older.position < younger.position
+    assert stage.protocol.decide(older).holder is younger
+    stage.undo(younger, undone)
+    assert stage.protocol.decide(older) is None
+
+
 def test_an_undo_in_progress_keeps_every_touch_out(stage):
     failed, other = stage.begin("failed"), stage.begin("other")
     call = stage.write(failed, "room:/Ada")

@@ -67,7 +67,7 @@ ROOMS = (
         " test_refine.py test_early_reads.py test_guards.py test_plans.py test_freshness.py test_tool_registry.py"
         " test_transaction.py test_holding.py test_nesting.py test_replica.py test_queries.py test_commands.py"
         " test_plainly.py test_shared_stores.py test_refusals.py test_ties.py test_order_times.py"
-        " history/test_engine.py test_halt.py",
+        " test_long_log.py history/test_engine.py test_halt.py",
     ),
     _core(
         "driver",

@@ -27,6 +27,7 @@ from settlemark._mending.claims import id_of
 from settlemark._mending.ending import Ending
 from settlemark._mending.mends import Mends
 from settlemark._mending.remedy import transaction_of
+from settlemark._owing.obligation import id_of as id_of_owed
 from settlemark._steering.listening import Listener, following
 from settlemark._steering.pauses import Pauses
 from settlemark._steering.steers import Steers
@@ -69,6 +70,7 @@ __all__ = [
     "fences",
     "following",
     "id_of",
+    "id_of_owed",
     "recovery",
     "transaction_of",
 ]

@@ -27,7 +27,6 @@ class Leaves(IntFlag):
     among the others with this flag.
     """
 
-    ANYWHERE = 0
     LAST = 1
     AS_ISSUED = 2
 

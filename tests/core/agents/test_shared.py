@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from settlemark import Cancelled, Refused
+from settlemark import Cancelled, Refused, effect
 from settlemark.agents import MISSING, AgentRun, Shared, StillOpen, open_turn, still_open
 from settlemark.hosting import host_of, run_async, run_sync
 
@@ -367,3 +367,38 @@ def test_what_could_not_be_begun_is_refused_to_all_that_come(settlement):
         with pytest.raises(Cancelled):
             run_sync(shared.enter(begin(settlement)))
     assert (shared.has_failed, shared.part) == (True, None)
+
+
+@pytest.mark.parametrize("when", ["at its beginning", "later"])
+def test_what_joined_a_call_takes_back_nothing_of_the_transaction_around_it(office, settlement, when):
+    asked, shared = [], Shared(settlement, "trip")
+    gone = places_behind(-1, asked)
+
+    @effect("reversible", scope="desk:/{desk}", undo=lambda desk: office.unbook(desk))
+    def plan(desk):
+        run_sync(shared.enter(begin(settlement), 1, gone=gone if when == "at its beginning" else None))
+        if when == "later":
+            run_sync(shared.take_back(gone))
+        return shared.part.joined
+
+    @effect("reversible", scope="room:/{room}", undo=lambda room: office.unbook(room))
+    def reserve(room):
+        office.book(room)
+
+    with settlement.transaction("trip/desk") as tx:
+        tx.call(reserve, room="1")
+        joined = tx.call(plan, desk="1")
+    assert (joined, asked, office.log) == (True, [], [("book", "1")])
+
+
+async def test_where_the_others_go_on_after_a_failure_what_turns_share_stays_open_until_its_own_end(office):
+    office.fails.add(("book", "1"))
+    with office.settlement(on_failure="continue") as settlement:
+        job = AgentRun(settlement, "trip", settle="part")
+        work = job.work("clerk")
+        await office.play(work.turn(office.calls(settlement, ("book", {"room": "2"}), BOOK)))
+        assert states(settlement) == [("trip/clerk/0", "open")]
+        await office.play(work.turn(office.calls(settlement, MAIL)))
+        await run_async(job.end())
+        assert office.log == [("book", "2"), ("mail", "ada")]
+        assert states(settlement) == [("trip/clerk/0", "committed")]

@@ -77,6 +77,14 @@ def test_nobody_waits_longer_than_was_asked_for(busy):
     assert (len(acts.now), waited) == (1, [])
 
 
+def test_a_program_that_is_under_way_is_waited_for_as_an_act_is_and_is_nobodys():
+    acts, told = Acts(), []
+    acts.on_back = told.append
+    with acts.under_way():
+        seen = (len(acts.now), acts.of("ada"))
+    assert (seen, acts.now, told) == ((1, False), {}, [])
+
+
 def test_who_waits_in_an_act_of_its_own_or_for_one_whose_loop_has_stopped_does_not_wait(monkeypatch):
     async def act():
         acts.out("ada").__enter__()

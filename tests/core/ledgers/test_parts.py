@@ -440,6 +440,32 @@ def test_a_transaction_whose_answer_was_lost_is_found_in_the_log(transaction):
     assert (world.replica.applied, [txn.name for txn in world.replica.protocol.live.values()]) == (1, ["a"])
 
 
+def test_a_step_that_a_rolled_back_transaction_had_taken_is_in_doubt_no_more(transaction):
+    world = transaction
+    step = queued(lambda p, _: p.begin("a", owner=world.lease.worker).name)
+    world.transaction.take([step])
+    assert step.taking
+    world.transaction.undo([step])
+    assert not step.taking  # whoever gives up on it now is told that it was not recorded
+
+
+@pytest.mark.parametrize("transient", [False, True])
+def test_what_a_store_that_went_back_needs_is_written_though_nobody_has_a_step_for_it(
+    transaction, monkeypatch, transient
+):
+    world, begin_anew = transaction, transaction.replica.begin_anew
+    world.transaction.take([queued(lambda p, _: p.begin("a", owner=world.lease.worker).name)])
+
+    def gone_back(wire):
+        begin_anew(wire)
+        return [begins("b", owner=world.lease.worker)]
+
+    monkeypatch.setattr(world.replica, "begin_anew", gone_back)
+    world.transaction.find_out(transient=transient)
+    waiting = list(world.queue.steps)
+    assert (len(world.replica.repairs), len(waiting)) == ((0, 0) if transient else (1, 1))
+
+
 # ---- a batch
 
 

@@ -6,6 +6,7 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from tests.rooms.lifecycle import id_of_owed
 
 from settlemark import (
     DeclarationError,
@@ -18,6 +19,7 @@ from settlemark import (
     effect,
     owe,
 )
+from settlemark.hosting import host_of
 
 pytestmark = [pytest.mark.own_time, pytest.mark.every_store]
 
@@ -85,6 +87,15 @@ def test_a_replay_owes_once_and_is_told_of_the_same_obligation(settlement, till)
             found.append(promise(tx).id)
     assert found[0] == found[1]
     assert states(settlement) == ["open"]
+
+
+def test_what_is_owed_has_the_id_of_its_place_counted_from_0_so_that_the_next_version_knows_it_in_a_replay(
+    settlement, till
+):
+    with settlement.transaction("case-7/1") as tx:
+        ids = [promise(tx).id, promise(tx, to="customer:/8").id]
+    prefix = host_of(settlement).driver.kernel.prefix
+    assert ids == [id_of_owed(prefix, "case-7/1", 1, (place,)) for place in (0, 1)]
 
 
 def test_a_replay_that_owes_something_else_is_refused_and_nothing_changed(settlement, till):

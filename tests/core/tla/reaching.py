@@ -241,7 +241,7 @@ class Walk:
     def _held(task: Task, number: int) -> Held:
         effect = task.kept[number]
         last = task.program[effect.step - 1][0] == "last"
-        return Held(Leaves.LAST if last else Leaves.ANYWHERE, [effect.call.scope])
+        return Held(Leaves.LAST if last else 0, [effect.call.scope])
 
     def _undo(self, task: Task) -> None:
         effect = task.ran.pop()
