@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
@@ -67,7 +68,7 @@ def _reachable(roots: Iterable[object]) -> Iterator[object]:
         if id(found) not in seen:
             seen.add(id(found))
             yield found
-            left.extend(_nodes(found) if _is(found, Pregel) else _looked_into(found))
+            left.extend(_looked_into(found))
 
 
 def _is(found: object, kind: Any) -> bool:
@@ -75,14 +76,14 @@ def _is(found: object, kind: Any) -> bool:
 
 
 def _looked_into(found: object) -> list[object]:
-    """Return what is reached from an object of anybody's; nothing of one that does not let itself be looked into.
+    """Return what is reached from an object of anybody's, as far as that lets itself be looked into.
 
     A proxy may answer in a request only, and other threads may be at work on a mapping.
     """
-    try:
-        return list(_reached_from(found))
-    except Exception:
-        return []
+    reached: list[object] = []
+    with suppress(Exception):
+        reached.extend(_nodes(found) if _is(found, Pregel) else _reached_from(found))
+    return reached
 
 
 def _reached_from(found: Any) -> Iterator[object]:

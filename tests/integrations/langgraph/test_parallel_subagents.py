@@ -298,15 +298,28 @@ class Closed:
 class Busy(Mapping):
     """What other threads are at work on."""
 
+    def __init__(self, *within):
+        self._within = within
+
     def __iter__(self):
-        yield "x"
+        yield from range(len(self._within))
         raise RuntimeError("dictionary changed size during iteration")
 
-    def __getitem__(self, name):
-        return None
+    def __getitem__(self, place):
+        return self._within[place]
 
     def __len__(self):
-        return 1
+        return len(self._within)
+
+
+def test_what_was_found_before_another_thread_came_in_between_counts(agent):
+    table = Busy(agent)
+
+    def task(what: str) -> str:
+        """Have it done."""
+        return table[0].invoke(what)
+
+    assert runs_a_settled_graph(StructuredTool.from_function(task, name="task"))
 
 
 SHUT = {"a proxy": Closed, "a busy table": Busy, "a proxy in a table": lambda: {"x": Closed()}}
