@@ -47,7 +47,7 @@ def runs_a_settled_graph(tool: BaseTool) -> bool:
     if not any(functions):
         functions = [type(tool)._run, type(tool)._arun, tool]  # noqa: SLF001 - what a tool overrides
     graphs: list[Any] = [found for found in _reachable(functions) if _is(found, Pregel)]
-    return any(_settles(found) for graph in graphs for found in _reachable(_nodes(graph)))
+    return any(_settles(found) for graph in graphs for found in _reachable(_looked_into(graph)))
 
 
 def _nodes(graph: Pregel[Any, Any, Any, Any]) -> list[object]:
@@ -75,7 +75,7 @@ def _is(found: object, kind: Any) -> bool:
     return issubclass(type(found), kind)  # and not what an object says of itself
 
 
-def _looked_into(found: object) -> list[object]:
+def _looked_into(found: Any) -> list[object]:
     """Return what is reached from an object of anybody's, as far as that lets itself be looked into.
 
     A proxy may answer in a request only, and other threads may be at work on a mapping.
