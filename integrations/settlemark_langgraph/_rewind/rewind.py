@@ -21,6 +21,7 @@ from settlemark.hosting import Act, Program, host_of, run_async, run_sync
 from settlemark.ledger import RecordedTransaction
 from settlemark_langgraph._identity import WHOLE_RUN, superstep_name
 from settlemark_langgraph._rewind.history import History, Place
+from settlemark_langgraph._rewind.trial import copy_of
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -145,6 +146,12 @@ class Synchronous:
     def update(self, config: RunnableConfig, values: Any, as_node: str) -> RunnableConfig:
         return self._graph.update_state(config, values, as_node=as_node)
 
+    def copied(self, config: RunnableConfig) -> Synchronous:
+        """Return the same over a copy of one state, in memory."""
+        stored = self._saver.get_tuple(config)
+        assert stored is not None, "it has just been read"
+        return Synchronous(copy_of(self._graph, self._saver, stored))
+
     def step(self, given: Any, config: RunnableConfig) -> Any:
         graph: Any = self._graph
         return graph.invoke(given, config, interrupt_after="*")
@@ -168,6 +175,12 @@ class Asynchronous:
 
     async def update(self, config: RunnableConfig, values: Any, as_node: str) -> RunnableConfig:
         return await self._graph.aupdate_state(config, values, as_node=as_node)
+
+    async def copied(self, config: RunnableConfig) -> Asynchronous:
+        """Return the same over a copy of one state, in memory."""
+        stored = await self._saver.aget_tuple(config)
+        assert stored is not None, "it has just been read"
+        return Asynchronous(copy_of(self._graph, self._saver, stored))
 
     async def step(self, given: Any, config: RunnableConfig) -> Any:
         graph: Any = self._graph

@@ -116,23 +116,24 @@ class _Thread:
                 break
             parent: RunnableConfig | None = before.parent_config
             before = None if parent is None else (yield from ask(self.asked.state, parent))
+        trial: Asked = yield from ask(self.asked.copied, snapshot.config)
         for node in (*(() if before is None else before.next), "__start__"):
-            config = yield from self.asked_update(snapshot.config, {self.messages: new}, node)
-            after: StateSnapshot = yield from ask(self.asked.state, config)
-            if set(after.next) == set(snapshot.next):
+            if not (yield from self._leads_on(trial, snapshot, new, node)):
+                continue
+            if (yield from self._leads_on(self.asked, snapshot, new, node)):
                 return
-        yield from ask(self.asked.fork, snapshot.config)  # what comes next is as it was
+            yield from ask(self.asked.fork, snapshot.config)  # a channel of differences has more than one state tells
         raise UsageError(
             f"what was said to {self.run} could not be put into its state so that {', '.join(snapshot.next)} comes"
             " next: put it there with graph.update_state"
         )
 
-    def asked_update(self, config: RunnableConfig, values: Any, node: str) -> Program[RunnableConfig]:
-        """Update the state as one of its nodes would."""
-        found: RunnableConfig = yield Act(
-            self.asked.update, {"config": config, "values": values, "as_node": node}, None
-        )
-        return found
+    def _leads_on(self, there: Asked, snapshot: StateSnapshot, new: list[HumanMessage], node: str) -> Program[bool]:
+        """Put messages into the state as a node would, and return whether the same nodes come next."""
+        update = {"config": snapshot.config, "values": {self.messages: new}, "as_node": node}
+        config: RunnableConfig = yield Act(there.update, update, None)
+        after: StateSnapshot = yield from ask(there.state, config)
+        return set(after.next) == set(snapshot.next)
 
     def _go_back(self, taken: Steering) -> Program[list[str]]:
         """Fork the thread where the model was asked for the decision in conflict, and undo what was done from that on.

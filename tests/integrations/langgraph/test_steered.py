@@ -360,6 +360,52 @@ def test_what_was_said_before_a_thread_is_given_more_is_heard_before_that_and_no
     assert world.log == ["book Bee", "mail a", "cancel Bee", "book Dee"]
 
 
+def test_a_message_is_put_into_the_state_in_one_update_whichever_node_leads_on_from_there(world, settlement, how):
+    """Where the process dies, the newest state of the thread is one from which it goes on as it would have."""
+    settlement.steer(RUN, "add", "a window seat", by="eve")
+    heard = []
+    builder = StateGraph(MessagesState)
+    builder.add_node("aside", lambda state: {})
+    builder.add_node("before", lambda state: {})
+    builder.add_node("model", lambda state: heard.append([each.text for each in state["messages"]]))
+    builder.add_edge(START, "aside")
+    builder.add_edge(START, "before")
+    builder.add_edge("before", "model")
+    graph = builder.compile(checkpointer=InMemorySaver())
+
+    play(graph, settlement, how)
+
+    assert heard == [["go", settlement.steering(RUN)[0].words()]]
+    newest_first = [(each.metadata["source"], each.next) for each in graph.get_state_history(THREAD)]
+    assert newest_first == [
+        ("loop", ()),
+        ("update", ("model",)),
+        ("loop", ("model",)),
+        ("loop", ("aside", "before")),
+        ("input", ("__start__",)),
+    ]
+
+
+def test_a_message_that_would_lead_elsewhere_from_every_node_is_not_put_there_and_nothing_changed(
+    world, settlement, how
+):
+    settlement.steer(RUN, "add", "a window seat", by="eve")
+    builder = StateGraph(MessagesState)
+    builder.add_node("before", lambda state: {})
+    builder.add_node("model", lambda state: {})
+    builder.add_edge(START, "before")
+    told = "eve says"
+    builder.add_conditional_edges("before", lambda state: END if told in state["messages"][-1].text else "model")
+    graph = builder.compile(checkpointer=InMemorySaver())
+
+    with pytest.raises(UsageError, match="could not be put into its state so that model comes next"):
+        play(graph, settlement, how)
+
+    newest = graph.get_state(THREAD)
+    assert (newest.metadata["source"], newest.next) == ("loop", ("model",))
+    assert humans(graph) == ["go"]
+
+
 def test_a_paused_thread_stops_between_two_supersteps_and_goes_on_there(world, settlement, how):
     model = Model(once(1, lambda: settlement.pause(RUN, by="eve", because="no budget")))
     graph = agent(trip(world), settlement, model)
