@@ -725,6 +725,7 @@ TABLE = {
     # what a shim for a framework is made of: it calls what is above
     "AgentRun.__init__(may_touch)": footprints,
     "AgentRun.__init__(run)": runs,
+    "AgentRun.forget_doubts(keys)": ELSEWHERE,
     "AgentRun.keep(name)": names,
     "AgentRun.recorded(name)": names,
     "AgentRun.work(agent)": acting,
