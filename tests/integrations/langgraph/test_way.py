@@ -20,7 +20,7 @@ from settlemark import Settlement
 from settlemark_langgraph import SequencedToolNode
 
 ROOTS = (CORE, Path(settlemark_langgraph.__file__).parent)
-MOST = {"memory": (698, 100), "sqlite": (1_107, 116)}
+MOST = {"memory": (698, 99), "sqlite": (1_107, 115)}
 """Entries and files of a node's turn of one call, by the kind of its store.
 
 What the model decided is recorded with its first effect, and each intent and outcome is sealed in the chain of its run:
