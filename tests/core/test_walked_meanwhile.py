@@ -13,6 +13,7 @@ from tests.between import Between
 from tests.rooms.attempt import WAITS, WaitLog
 from tests.rooms.edges import Alive
 from tests.rooms.model import Registry
+from tests.rooms.payloads import payloads
 
 import settlemark
 from settlemark import Settlement, State, effect
@@ -67,7 +68,7 @@ def test_a_secret_is_kept_out_of_texts_while_more_secrets_of_its_effect_are_lear
 
 
 def test_of_the_secrets_that_are_remembered_the_oldest_go_first(monkeypatch):
-    monkeypatch.setattr("settlemark.ledger._payloads.payloads._REMEMBERED", 2)
+    monkeypatch.setattr(payloads, "_REMEMBERED", 2)
     packer = Packer(redaction=Redaction(["password"]))
     for key in "aba":
         packer.learn(f'{{"password":"secret of {key}"}}', effect_key=key, tool="login")

@@ -76,7 +76,7 @@ ROOMS = (
         " _report/why.py _report/story.py _api/hold.py _api/operators.py _api/who_waits.py _api/subjects/*.py"
         " _owing/*.py _leasing/*.py _model/budget.py _claims/*.py _policy/*.py _approvals/*.py _mending/*.py"
         " _report/stuck.py _api/steered/*.py _api/saying/*.py _steering/*.py"
-        " _edges/user_code.py _edges/on_drop.py _edges/shield.py _model/disposition.py",
+        " _edges/alive.py _edges/user_code.py _edges/on_drop.py _edges/shield.py _model/disposition.py",
         "test_disposition.py test_frameworks_turn.py test_asked_again.py test_thrown_away.py"
         " test_bodies.py test_leaving.py test_suspended.py test_maintenance.py test_transaction.py test_abort.py"
         " test_sequencer.py test_failing.py test_acting_again.py test_tool_registry.py test_check.py test_verdicts.py"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from settlemark.ledger._payloads import unreadable
+from settlemark.ledger._payloads import payloads, unreadable
 from settlemark.ledger._payloads.encryption import DISCARDED
 from settlemark.ledger._payloads.payloads import LIMIT, PRUNED, PRUNED_WHY, Packed
 from settlemark.ledger._payloads.redaction import Redaction
@@ -19,5 +19,6 @@ __all__ = [
     "Redaction",
     "Sealed",
     "Unreadable",
+    "payloads",
     "unreadable",
 ]
