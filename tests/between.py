@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 
 class Between:
-    """Another thread that does something between any two steps of a file's code."""
+    """Another thread that does something between any two steps of a file's code, or of some files'."""
 
-    def __init__(self, file: str, act: Callable[[], object]):
+    def __init__(self, file: str | tuple[str, ...], act: Callable[[], object]):
         self._file, self._act, self.times = file, act, 0
 
     def __enter__(self):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
-import sys
+import itertools
 from pathlib import Path
 
 import pytest
+from tests.between import Between
 
 import settlemark
 from settlemark import Effect, Outcome, Retries, Scope, effect
@@ -46,30 +47,17 @@ def attempt():
     return attempt
 
 
-class Meanwhile:
-    """Another thread that records an effect between any two lines of this one."""
+def meanwhile(attempt):
+    """Have another thread record an effect between any two steps of this one."""
+    numbers = itertools.count(10)
 
-    def __init__(self, attempt):
-        self._attempt, self._came = attempt, 10
+    def record():
+        effect = made(note, number := next(numbers), to=f"{number}")
+        effect.held = True
+        attempt.add(effect)
+        attempt.expected.paths.add(effect.path)
 
-    def __enter__(self):
-        self._before = sys.gettrace()
-        sys.settrace(self._traced)
-        return self
-
-    def __exit__(self, *_):
-        sys.settrace(self._before)
-
-    def _traced(self, frame, _event, _argument):
-        if "/_attempt/" in frame.f_code.co_filename:
-            sys.settrace(None)
-            self._came += 1
-            effect = made(note, self._came, to=f"{self._came}")
-            effect.held = True
-            self._attempt.add(effect)
-            self._attempt.expected.paths.add(effect.path)
-            sys.settrace(self._traced)
-        return self._traced
+    return Between(("_attempt/attempt.py", "_attempt/expected.py", "_attempt/effect_records.py"), record)
 
 
 WALKS = {
@@ -90,7 +78,7 @@ WALKS = {
 @pytest.mark.parametrize("walk", WALKS.values(), ids=WALKS)
 def test_a_walk_is_not_disturbed_by_an_effect_that_is_recorded_meanwhile(attempt, walk):
     before = len(attempt.effects)
-    with Meanwhile(attempt):
+    with meanwhile(attempt):
         walk(attempt)
     assert len(attempt.effects) > before, "nothing came in between: the test shows nothing"
 

@@ -47,7 +47,7 @@ class Decision:
         return f"<Decision {self.title!r} {self.id}>"
 
     @classmethod
-    def on_record(cls, id: str) -> Decision:  # noqa: A002
+    def on_record(cls, id: str) -> Decision:  # noqa: A002 - as the record has it
         """Return a decision that is on record already: what takes an effect's place is called for its sake, too."""
         found = Decision(None, id, "", "")
         found.is_recorded = True
@@ -76,7 +76,7 @@ class TurnDecision(Decision):
 
     __slots__ = ("_said",)
 
-    def __init__(self, of: object, id: str, title: str, said: Mapping[str, Any]) -> None:  # noqa: A002
+    def __init__(self, of: object, id: str, title: str, said: Mapping[str, Any]) -> None:  # noqa: A002 - as the record has it
         super().__init__(of, id, title, "")
         self._said = said
 

@@ -234,7 +234,7 @@ def _prices(
     found: list[tuple[str, Price]] = []
     for unit, price in (given or {}).items():
         what = f"{role}= of {tool}"
-        unit = identity(unit, f"a unit in {what}", NAMESPACE, error=DeclarationError, tool=tool)  # noqa: PLW2901
+        unit = identity(unit, f"a unit in {what}", NAMESPACE, error=DeclarationError, tool=tool)  # noqa: PLW2901 - as it is compared
         if callable(price):
             make = _before if role == "spends" else _handler
             found.append((unit, Price("", function=make(role, price, tool, names))))

@@ -260,13 +260,9 @@ def texts_in(found: Any) -> tuple[str, ...]:
 
 def made_of(kind: Any, found: Any) -> list[Any]:
     """Return what is recorded as values of a kind; what a rule for redaction has replaced is left out."""
-    every = fields(kind)
-    needed = {each.name for each in every if each.default is MISSING}
-    return [
-        kind(**each)
-        for each in listed(found)
-        if isinstance(each, dict) and needed <= each.keys() <= {one.name for one in every}
-    ]
+    known = {each.name for each in fields(kind)}
+    needed = {each.name for each in fields(kind) if each.default is MISSING}
+    return [kind(**each) for each in listed(found) if isinstance(each, dict) and needed <= each.keys() <= known]
 
 
 def with_conflicts(said: Iterable[Steering]) -> list[Steering]:

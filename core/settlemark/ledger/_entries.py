@@ -177,7 +177,7 @@ class Entries(Protocol):
         from_state: str | None = None,
         body: str | None = None,
         due: float | None = None,
-        open: bool = False,  # noqa: A002
+        open: bool = False,  # noqa: A002 - as the record has it
         key: str | None = None,
     ) -> Standing:
         """Add the next version of an entry, if the last one has this version, or this state.
@@ -197,11 +197,11 @@ class Entries(Protocol):
         self._supersede(last)
         return Standing(True, self._append(draft, last.version + 1))
 
-    def get(self, kind: str, id: str) -> Entry | None:  # noqa: A002
+    def get(self, kind: str, id: str) -> Entry | None:  # noqa: A002 - as the record has it
         """Return the last version of an entry, or None."""
         return next(reversed(self.versions(kind, id)), None)
 
-    def versions(self, kind: str, id: str) -> list[Entry]:  # noqa: A002
+    def versions(self, kind: str, id: str) -> list[Entry]:  # noqa: A002 - as the record has it
         """Return all versions of an entry, the first one first."""
         ...
 
@@ -256,7 +256,7 @@ def _refused(what: str, why: str) -> LedgerError:
     return LedgerError(f"the {what} of an entry cannot be stored: {why}; nothing was recorded", field=what)
 
 
-def place_key(kind: str, id: str) -> str:  # noqa: A002
+def place_key(kind: str, id: str) -> str:  # noqa: A002 - as the record has it
     """Return the name under which an entry's body is encrypted."""
     return f"{kind}/{id}"
 
@@ -277,7 +277,7 @@ def next_draft(
     at: float,
     body: str | None,
     due: float | None,
-    open: bool,  # noqa: A002
+    open: bool,  # noqa: A002 - as the record has it
     key: str | None,
 ) -> Draft:
     """Return the draft of an entry's next version."""
@@ -293,7 +293,7 @@ def wins(last: Entry, from_version: int | None, from_state: str | None) -> bool:
     return from_version in (None, last.version) and from_state in (None, last.state)
 
 
-def missing(kind: str, id: str) -> LedgerError:  # noqa: A002
+def missing(kind: str, id: str) -> LedgerError:  # noqa: A002 - as the record has it
     """Return the error for an entry that is not there."""
     return LedgerError(f"there is no {kind} {brief(id)} in this ledger; nothing was recorded", kind=kind, id=id)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import threading
 from collections.abc import Mapping
 
@@ -15,6 +14,7 @@ from langchain_core.tools import StructuredTool
 from langchain_core.tools import tool as tool_of
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.prebuilt import create_react_agent
+from tests.between import Between
 from tests.integrations.langgraph.test_shared_turns import Model
 from tests.integrations.langgraph.world import THREAD, answers
 from tests.rooms.langgraph import runs_a_settled_graph
@@ -345,19 +345,9 @@ def test_a_table_that_is_written_meanwhile_is_looked_into_as_it_was(agent):
         """Have it done."""
         return table["y"].invoke(what)
 
-    def meanwhile(_frame, _event, _argument):
-        sys.settrace(None)
-        table[len(table)] = None
-        sys.settrace(meanwhile)
-        return meanwhile
-
     tool = StructuredTool.from_function(task, name="task")
-    before = sys.gettrace()
-    sys.settrace(meanwhile)
-    try:
+    with Between("_tools/graphs_within.py", lambda: table.setdefault(len(table))):
         found = runs_a_settled_graph(tool)
-    finally:
-        sys.settrace(before)
 
     assert found
     assert len(table) > 2, "nothing came in between: the test shows nothing"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import threading
 
 import pytest
@@ -14,6 +13,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import NodeTimeoutError
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import RetryPolicy
+from tests.between import Between
 from tests.integrations.clocks import LIMIT, StepClock, use_up
 from tests.integrations.langgraph.test_shared_turns import Model
 from tests.integrations.langgraph.world import THREAD, answers, turn
@@ -224,20 +224,13 @@ def test_what_is_to_be_undone_is_told_while_threads_of_the_run_open_further_turn
     for each in turns:
         over.undoes(each)
 
-    def meanwhile(frame, _event, _argument):
-        if not over._lock.locked() and frame.f_code.co_filename.endswith(("ending.py", "_weakrefset.py")):
-            sys.settrace(None)
+    def meanwhile():
+        if not over._lock.locked():  # else that thread waits
             turns.append(Turn())
             over.undoes(turns[-1])
-            sys.settrace(meanwhile)
-        return meanwhile
 
-    before = sys.gettrace()
-    sys.settrace(meanwhile)
-    try:
+    with Between(("ending.py", "_weakrefset.py"), meanwhile):
         found = over._unsettled()
-    finally:
-        sys.settrace(before)
 
     assert set(turns[:3]) <= set(found) <= set(turns)
     assert len(turns) > 3, "nothing came in between: the test shows nothing"

@@ -51,7 +51,7 @@ class MemoryEntries(Entries):
         self.grown = False  # whether there may be no room: an entry was written since that was looked at
         self.touched: dict[str, None] = {}  # the effects that the present step has written about
 
-    def versions(self, kind: str, id: str) -> list[Entry]:  # noqa: A002
+    def versions(self, kind: str, id: str) -> list[Entry]:  # noqa: A002 - as the record has it
         """Return all versions of an entry, the first one first."""
         return [self._runs[run][place - 1] for run, place in self._versions.get((kind, id), ())]
 

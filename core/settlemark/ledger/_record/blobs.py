@@ -72,6 +72,6 @@ _DROP = Statement(
     " AND NOT EXISTS (SELECT 1 FROM settlemark_blob_use AS other WHERE other.namespace = :namespace"
     " AND other.digest = settlemark_blob.digest AND NOT (other.name = :name AND other.attempt = :attempt))"
 )
-_DISUSE = Statement(f"DELETE FROM settlemark_blob_use WHERE {_OWN}")  # noqa: S608
+_DISUSE = Statement(f"DELETE FROM settlemark_blob_use WHERE {_OWN}")  # noqa: S608 - no value is in it
 
 __all__ = ["Blobs"]

@@ -54,7 +54,7 @@ class SqlEntries(Entries):
         self._book: Sheet = proxy(book)  # no circle: a book is freed when its step is over
         self._ends: dict[str, Chain] = {}  # nobody else writes while this transaction is open
 
-    def versions(self, kind: str, id: str) -> list[Entry]:  # noqa: A002
+    def versions(self, kind: str, id: str) -> list[Entry]:  # noqa: A002 - as the record has it
         """Return all versions of an entry, the first one first."""
         return self._read(_VERSIONS, {"kind": kind, "id": id})
 
@@ -165,7 +165,7 @@ def finding(which: Which) -> tuple[Statement, Values]:
     text = f"SELECT {_COLUMNS} FROM settlemark_entry WHERE {' AND '.join(where)}"  # noqa: S608 - constant names
     if which.newest is not None:
         values["newest"] = which.newest
-        text = f"SELECT * FROM ({text} ORDER BY at_seconds DESC, run DESC, place DESC LIMIT :newest) AS found"  # noqa: S608
+        text = f"SELECT * FROM ({text} ORDER BY at_seconds DESC, run DESC, place DESC LIMIT :newest) AS found"  # noqa: S608 - no value is in it
     return saying(f"{text} ORDER BY at_seconds, run, place"), values
 
 
@@ -175,10 +175,10 @@ _VERSIONS = Statement(
     " WHERE namespace = :namespace AND kind = :kind AND id = :id ORDER BY version"
 )
 _OF_RUN = Statement(
-    f"SELECT {_COLUMNS} FROM settlemark_entry WHERE namespace = :namespace AND run = :run ORDER BY place"  # noqa: S608
+    f"SELECT {_COLUMNS} FROM settlemark_entry WHERE namespace = :namespace AND run = :run ORDER BY place"  # noqa: S608 - no value is in it
 )
 _NEXT = Statement(
-    f"SELECT {_COLUMNS} FROM settlemark_entry WHERE namespace = :namespace"  # noqa: S608
+    f"SELECT {_COLUMNS} FROM settlemark_entry WHERE namespace = :namespace"  # noqa: S608 - no value is in it
     " AND (run, place) > (:run, :place) ORDER BY run, place LIMIT :most"
 )
 _INSERT = Statement(sa.insert(t.entries))
@@ -200,11 +200,11 @@ _JOINED = (
     " ON t.namespace = e.namespace AND t.name = e.name AND t.attempt = e.attempt WHERE e.namespace = :namespace"
 )
 _TO_SEAL = Statement(
-    f"SELECT {_EFFECT}, (SELECT max(s.version) FROM settlemark_entry AS s WHERE s.namespace = e.namespace"  # noqa: S608
+    f"SELECT {_EFFECT}, (SELECT max(s.version) FROM settlemark_entry AS s WHERE s.namespace = e.namespace"  # noqa: S608 - no value is in it
     f" AND s.kind = 'effect' AND s.id = :id){_JOINED} AND e.key = :key AND e.decision IS NOT NULL"
 )
 _SEALED_OF_RUN = Statement(
-    f"SELECT {_EFFECT}{_JOINED} AND t.run = :run AND (e.decision IS NOT NULL OR EXISTS (SELECT 1"  # noqa: S608
+    f"SELECT {_EFFECT}{_JOINED} AND t.run = :run AND (e.decision IS NOT NULL OR EXISTS (SELECT 1"  # noqa: S608 - no value is in it
     " FROM settlemark_entry AS s WHERE s.namespace = e.namespace AND s.key = e.key AND s.kind = 'effect'))"
 )
 

@@ -103,7 +103,7 @@ def _where(page: Page, state: State) -> tuple[str, Values]:
 
 def _select(where: str, way: str, most: str) -> Statement:
     order = ", ".join(f"{name}{way}" for name in _ORDER)
-    return saying(f"SELECT {COLUMNS} FROM settlemark_transaction WHERE {where} ORDER BY {order}{most}")  # noqa: S608
+    return saying(f"SELECT {COLUMNS} FROM settlemark_transaction WHERE {where} ORDER BY {order}{most}")  # noqa: S608 - no value is in it
 
 
 def _states(page: Page) -> tuple[State, ...]:
@@ -132,7 +132,7 @@ def left_of(page: Page, which: Left) -> tuple[Statement, Values]:
     if page.last is not None:
         most, values["last"] = " LIMIT :last", page.last
     order = f"{which.time} DESC, key DESC"
-    text = f"SELECT key, name, attempt FROM settlemark_effect WHERE {' AND '.join(where)} ORDER BY {order}{most}"  # noqa: S608
+    text = f"SELECT key, name, attempt FROM settlemark_effect WHERE {' AND '.join(where)} ORDER BY {order}{most}"  # noqa: S608 - no value is in it
     return saying(text), values
 
 

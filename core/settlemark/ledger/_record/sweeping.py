@@ -99,12 +99,12 @@ _LEFT = f"(e.tag <> '{Tag.CLEAN}' AND e.dealt_at_seconds IS NULL)"  # not true w
 _KEPT = f"({_LEFT} OR e.outcome IN ('{Outcome.UNKNOWN}', '{Outcome.INTENDED}'))"
 _THEIRS = "e.namespace = t.namespace AND e.name = t.name AND e.attempt = t.attempt"
 _OWED = (
-    "EXISTS (SELECT 1 FROM settlemark_owed AS o WHERE o.namespace = t.namespace AND o.name = t.name"  # noqa: S608
+    "EXISTS (SELECT 1 FROM settlemark_owed AS o WHERE o.namespace = t.namespace AND o.name = t.name"  # noqa: S608 - no value is in it
     " AND o.attempt = t.attempt AND o.fulfilled_key IS NULL AND o.waived_by IS NULL"
     f" AND t.state = '{State.COMMITTED}' AND coalesce(t.reason, '') <> '{Reason.REWOUND}')"
 )
 _STEERED = (
-    "EXISTS (SELECT 1 FROM settlemark_entry AS s WHERE s.namespace = t.namespace AND s.run = t.run"  # noqa: S608
+    "EXISTS (SELECT 1 FROM settlemark_entry AS s WHERE s.namespace = t.namespace AND s.run = t.run"  # noqa: S608 - no value is in it
     f" AND s.kind IN ({', '.join(repr(kind) for kind in STEERED)}) AND s.open AND s.latest)"
 )
 _WINDOW = "max(e.window_seconds)"
@@ -117,7 +117,7 @@ _IS_OVER = (
     f" AND NOT {_STEERED}"
 )
 _OLD = Statement(
-    f"SELECT t.name, t.attempt, t.settled_at_seconds, {_WINDOW}, {_UNSAID}, {_STAYS}"  # noqa: S608
+    f"SELECT t.name, t.attempt, t.settled_at_seconds, {_WINDOW}, {_UNSAID}, {_STAYS}"  # noqa: S608 - no value is in it
     " FROM (SELECT t.namespace, t.name, t.attempt, t.settled_at_seconds, t.state, t.reason, t.run"
     f" FROM settlemark_transaction AS t WHERE {_IS_OLD} AND t.settled_at_seconds >= :settled"
     " AND (t.settled_at_seconds, t.name, t.attempt) > (:settled, :name, :attempt)"
@@ -127,12 +127,12 @@ _OLD = Statement(
     " ORDER BY t.settled_at_seconds, t.name, t.attempt"
 )
 _OVER = Statement(
-    f"SELECT t.name, t.attempt FROM settlemark_transaction AS t WHERE {_IS_OVER}"  # noqa: S608
+    f"SELECT t.name, t.attempt FROM settlemark_transaction AS t WHERE {_IS_OVER}"  # noqa: S608 - no value is in it
     " ORDER BY t.forget_at_seconds, t.name, t.attempt LIMIT :limit"
 )
-_COUNT_OVER = Statement(f"SELECT count(*) FROM settlemark_transaction AS t WHERE {_IS_OVER}")  # noqa: S608
+_COUNT_OVER = Statement(f"SELECT count(*) FROM settlemark_transaction AS t WHERE {_IS_OVER}")  # noqa: S608 - no value is in it
 _COUNT_OLD = Statement(
-    "SELECT count(*), sum(stays),"  # noqa: S608
+    "SELECT count(*), sum(stays),"  # noqa: S608 - no value is in it
     " sum(CASE WHEN stays = 0 AND settled + CASE WHEN unsaid = 1 AND :keys > longest THEN :keys ELSE longest END"
     " <= :now THEN 1 ELSE 0 END)"
     f" FROM (SELECT t.settled_at_seconds AS settled, coalesce({_WINDOW}, 0) AS longest,"
@@ -146,20 +146,20 @@ _STRIPPED = ", ".join(
     for field in ("rationale", "result", "error", "note", "said")
 )
 _STRIP_EFFECTS = Statement(
-    f"UPDATE settlemark_effect SET arguments = :pruned, scopes = '[]', {_STRIPPED} WHERE {_OWN}"  # noqa: S608
+    f"UPDATE settlemark_effect SET arguments = :pruned, scopes = '[]', {_STRIPPED} WHERE {_OWN}"  # noqa: S608 - no value is in it
 )
 _STRIP = Statement(
-    "UPDATE settlemark_transaction SET cause = NULL, waits = NULL, waits_for = NULL, waits_on = NULL,"  # noqa: S608
+    "UPDATE settlemark_transaction SET cause = NULL, waits = NULL, waits_for = NULL, waits_on = NULL,"  # noqa: S608 - no value is in it
     f" forget_at_seconds = :until WHERE {_OWN}"
 )
 _FORGET_SPENDS = Statement(
-    "DELETE FROM settlemark_spend WHERE namespace = :namespace AND key IN"  # noqa: S608
+    "DELETE FROM settlemark_spend WHERE namespace = :namespace AND key IN"  # noqa: S608 - no value is in it
     f" (SELECT e.key FROM settlemark_effect AS e WHERE e.{_OWN.replace(' AND ', ' AND e.')})"
 )
-_STRIP_OWED = Statement(f"UPDATE settlemark_owed SET payload = :pruned, note = NULL WHERE {_OWN}")  # noqa: S608
-_FORGET_OWED = Statement(f"DELETE FROM settlemark_owed WHERE {_OWN}")  # noqa: S608
-_FORGET_EFFECTS = Statement(f"DELETE FROM settlemark_effect WHERE {_OWN}")  # noqa: S608
-_FORGET = Statement(f"DELETE FROM settlemark_transaction WHERE {_OWN}")  # noqa: S608
+_STRIP_OWED = Statement(f"UPDATE settlemark_owed SET payload = :pruned, note = NULL WHERE {_OWN}")  # noqa: S608 - no value is in it
+_FORGET_OWED = Statement(f"DELETE FROM settlemark_owed WHERE {_OWN}")  # noqa: S608 - no value is in it
+_FORGET_EFFECTS = Statement(f"DELETE FROM settlemark_effect WHERE {_OWN}")  # noqa: S608 - no value is in it
+_FORGET = Statement(f"DELETE FROM settlemark_transaction WHERE {_OWN}")  # noqa: S608 - no value is in it
 _IS_OLD_ENTRY = (
     "e.namespace = :namespace AND e.kept AND e.kind <> 'effect' AND e.at_seconds < :before"  # noqa: S608 - constant text
     " AND NOT (e.open AND e.latest)"
@@ -167,16 +167,16 @@ _IS_OLD_ENTRY = (
     f" WHERE {_THEIRS} AND t.forget_at_seconds IS NULL)"
 )
 _OLD_ENTRIES = Statement(
-    f"SELECT e.run, e.place, e.kind, e.id, e.version FROM settlemark_entry AS e WHERE {_IS_OLD_ENTRY}"  # noqa: S608
+    f"SELECT e.run, e.place, e.kind, e.id, e.version FROM settlemark_entry AS e WHERE {_IS_OLD_ENTRY}"  # noqa: S608 - no value is in it
     " ORDER BY e.at_seconds, e.run, e.place LIMIT :limit"
 )
-_COUNT_ENTRIES = Statement(f"SELECT count(*) FROM settlemark_entry AS e WHERE {_IS_OLD_ENTRY}")  # noqa: S608
+_COUNT_ENTRIES = Statement(f"SELECT count(*) FROM settlemark_entry AS e WHERE {_IS_OLD_ENTRY}")  # noqa: S608 - no value is in it
 _STRIP_ENTRY = Statement(
     "UPDATE settlemark_entry SET body = :pruned, kept = false"
     " WHERE namespace = :namespace AND run = :run AND place = :place"
 )
 _STRIP_SEALS = Statement(
-    "UPDATE settlemark_entry SET body = :pruned, kept = false WHERE namespace = :namespace AND kind = 'effect'"  # noqa: S608
+    "UPDATE settlemark_entry SET body = :pruned, kept = false WHERE namespace = :namespace AND kind = 'effect'"  # noqa: S608 - no value is in it
     f" AND key IN (SELECT e.key FROM settlemark_effect AS e WHERE e.{_OWN.replace(' AND ', ' AND e.')})"
 )
 _OLD_CHAINS = Statement(

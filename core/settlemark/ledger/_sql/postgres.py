@@ -25,7 +25,7 @@ _SETTINGS: Mapping[str, str] = {
 }
 _SOCKET: Mapping[str, str] = {"keepalives_idle": "10", "keepalives_interval": "5", "keepalives_count": "4"}
 _CONFIGURE = (  # constant text
-    "SELECT set_config(name, CASE name "  # noqa: S608
+    "SELECT set_config(name, CASE name "  # noqa: S608 - no value is in it
     + " ".join(f"WHEN '{name}' THEN '{value}'" for name, value in _SETTINGS.items())
     + " END, false) FROM pg_settings WHERE name IN ("
     + ", ".join(f"'{name}'" for name in _SETTINGS)
