@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -86,6 +86,17 @@ def console(*, stderr: bool = False, quiet: bool = False) -> Console:
     return made
 
 
+@contextmanager
+def progress(doing: str, total: int, *, shows: bool = True) -> Generator[Callable[[int], None]]:
+    """Show a bar on a terminal's standard error while something long is done; yield what is told how far it is."""
+    from rich.progress import Progress
+
+    shown_to = console(stderr=True)
+    with Progress(console=shown_to, transient=True, disable=not (shows and shown_to.is_terminal)) as bars:
+        bar = bars.add_task(unmarked(doing), total=total)
+        yield lambda done: bars.update(bar, completed=done)
+
+
 def unmarked(text: str) -> str:
     """Return a progress bar's title with rich's markup escaped: a name may be `[red]`."""
     from rich.markup import escape
@@ -143,4 +154,15 @@ def _shown() -> Generator[None]:
         raise
 
 
-__all__ = ["PlainGroup", "console", "fail", "json_line", "say", "say_json", "say_table", "say_text", "unmarked"]
+__all__ = [
+    "PlainGroup",
+    "console",
+    "fail",
+    "json_line",
+    "progress",
+    "say",
+    "say_json",
+    "say_table",
+    "say_text",
+    "unmarked",
+]

@@ -216,3 +216,16 @@ def test_two_clocks_in_one_history_are_told_from_a_wrong_order():
         analyze(ordered(twice))
     with pytest.raises(HistoryError, match=r"or sort them with ordered\(\)"):
         analyze([BOB, ADA])
+
+
+def test_a_reader_is_told_how_far_it_has_read_in_bytes(tmp_path):
+    path = tmp_path / "long.jsonl"
+    with HistoryFile(path) as file:
+        for place in range(1, 2_501):
+            file.write(OpRecord(agent="a", read_time=place - 1, write_time=place))
+    lines, told = path.read_bytes().splitlines(keepends=True), []
+
+    found = [record.write_time for record in read(path, told=told.append)]
+
+    assert found == list(range(1, 2_501))
+    assert told == [sum(map(len, lines[:1_000])), sum(map(len, lines[:2_000]))]

@@ -13,7 +13,7 @@ import typer
 from settlemark._cli.commands.options import AsJson, Module, Namespace, declared_in, seen
 from settlemark._cli.commands.show import every
 from settlemark._cli.exits import Exit
-from settlemark._cli.terminal import fail, say, say_json, say_table, say_text
+from settlemark._cli.terminal import fail, progress, say, say_json, say_table, say_text
 from settlemark._edges.errors import ScopeError, UsageError
 from settlemark._edges.plain import plain
 from settlemark.ledger._urls import shown
@@ -108,7 +108,7 @@ def check(
     if plot is not None:
         _require_drawable(plot)
     tools = _Tools(effects, module)
-    found = {name: _checked(name, namespace, format, tools) for name in files}
+    found = {name: _checked(name, namespace, format, tools, shows=not as_json) for name in files}
     if plot is not None:
         from settlemark.history._detect.plot import draw
 
@@ -162,7 +162,7 @@ class _Tools:
         return lambda tool: settlement.declared(tool) or declared_as(tool)
 
 
-def _checked(name: str, namespace: str, wanted: str, tools: _Tools) -> _Checked:
+def _checked(name: str, namespace: str, wanted: str, tools: _Tools, *, shows: bool) -> _Checked:
     from settlemark.history import HistoryError, analyze, import_trace, of_ledger, ordered
     from settlemark.history._detect.replica_reads import is_read_log
     from settlemark.history._importers.importing import format_of
@@ -174,7 +174,7 @@ def _checked(name: str, namespace: str, wanted: str, tools: _Tools) -> _Checked:
             return _of_reads(name)
         chosen = cast("Format | None", wanted if wanted != "auto" else format_of(name))
         if chosen == "history":
-            return _whole(_of_history(name), "history")
+            return _whole(_of_history(name, shows=shows), "history")
         found = import_trace(name, chosen or "auto", effects=tools.effects(), declared=tools.declared())
         analysis = analyze(ordered(found.records))
     except HistoryError as error:
@@ -217,16 +217,17 @@ def _of_reads(name: str) -> _Checked:
     return _Checked(None, [detector.verdict()], _READS, number, number)
 
 
-def _of_history(name: str) -> Analysis:
+def _of_history(name: str, *, shows: bool) -> Analysis:
     """Analyze a history one record at a time, and as a whole only where it is out of order."""
     from settlemark.history import HistoryError, analyze, ordered, read
 
-    try:
-        return analyze(read(name))
-    except HistoryError as error:
-        if error.field != "write_time" or error.file is not None:
-            raise
-    return analyze(ordered(read(name)))
+    with progress(f"looking through {name}", Path(name).stat().st_size, shows=shows) as told:
+        try:
+            return analyze(read(name, told=told))
+        except HistoryError as error:
+            if error.field != "write_time" or error.file is not None:
+                raise
+        return analyze(ordered(read(name, told=told)))
 
 
 def _is_ledger(name: str) -> bool:

@@ -10,7 +10,7 @@ import typer
 
 from settlemark._cli.commands import options
 from settlemark._cli.commands.options import AsJson, LedgerName, Namespace, named_url, reading
-from settlemark._cli.terminal import console, fail, say, say_json, unmarked
+from settlemark._cli.terminal import fail, progress, say, say_json
 from settlemark._edges.errors import LedgerError, UsageError
 from settlemark._runtime.retention import KEYS_DAYS, PAUSE_SECONDS, Pruned, age_of, duration
 from settlemark._runtime.retention import prune as prune_ledger
@@ -58,15 +58,11 @@ def prune(
 
 
 def _shown(ledger: Ledger, steps: Iterator[Pruned], found: Swept, *, shows: bool) -> Pruned:
-    from rich.progress import Progress
-
-    shown_to = console(stderr=True)
     done = Pruned()
-    with Progress(console=shown_to, transient=True, disable=not (shows and shown_to.is_terminal)) as progress:
-        bar = progress.add_task(unmarked(f"pruning {shown(ledger.url)}"), total=found.payloads + found.keys)
+    with progress(f"pruning {shown(ledger.url)}", found.payloads + found.keys, shows=shows) as told:
         for step in steps:
             done = Pruned(*map(sum, zip(done, step, strict=True)))
-            progress.update(bar, completed=done.payloads + done.keys)
+            told(done.payloads + done.keys)
             time.sleep(PAUSE_SECONDS)  # lets writers that wait for the same lock come in between
     return done
 

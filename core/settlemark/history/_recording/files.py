@@ -7,7 +7,7 @@ import os
 import stat
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, ClassVar, Self
@@ -23,6 +23,8 @@ if sys.platform != "win32":
     import fcntl
 
 _CHUNK = 1 << 20
+_TOLD_EVERY = 1_000
+"""After how many lines a reader is told how far the file is read."""
 _BOM = b"\xef\xbb\xbf"
 _RETRACTED = b'{"retracted":'
 
@@ -39,16 +41,23 @@ class HistoryError(UsageError, ValueError):
     )
 
 
-def read(path: str | Path) -> Iterator[OpRecord]:
+def read(path: str | Path, *, told: Callable[[int], object] | None = None) -> Iterator[OpRecord]:
     """Yield the records of a file in order; empty lines are skipped.
+
+    Args:
+        path: the file, in JSON Lines.
+        told: is told now and then how many bytes have been read: for a progress bar.
 
     Raises:
         HistoryError: a line is no record; it names file, line and field.
         OSError: the file cannot be read.
     """
     decode = msgspec.json.Decoder(OpRecord).decode
-    retracted = _retracted(path)
+    retracted, size = _retracted(path), 0
     for number, line in lines(path):
+        size += len(line)
+        if told is not None and number % _TOLD_EVERY == 0:
+            told(size)
         try:
             record = decode(line)
         except (ValueError, RecursionError) as error:
