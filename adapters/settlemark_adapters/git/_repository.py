@@ -16,7 +16,7 @@ from pathlib import Path
 from settlemark_adapters import _git_alone as alone
 from settlemark_adapters.git._faults import GitFault, GitTimeout
 
-_USERINFO = re.compile(r"//\S+@")  # to the last @ of a word: a password may hold what a URL may not
+_WORD = re.compile(r"\S+")
 _AUTHOR = re.compile(r"([^<>\x00-\x1f]+) <([^<>\s\x00-\x1f]+)>")
 REGULAR = "100644"
 _FILES = frozenset({REGULAR, "100755"})
@@ -197,7 +197,7 @@ class Repository:
         """Return a text without secrets: of the environment, and passwords in addresses."""
         for secret in self._secrets:
             text = text.replace(secret, "***")
-        return _USERINFO.sub("//***@", text)
+        return _WORD.sub(_without_password, text)
 
     # ---- refs
 
@@ -377,6 +377,13 @@ def _one_at_a_time(path: Path) -> Generator[None]:
 
 _OLDEST = (2, 38)
 _WHO = (("NAME", 1), ("EMAIL", 2))
+
+
+def _without_password(word: re.Match[str]) -> str:
+    """Return a word without what stands before the last @ of an address: a password may hold what a URL may not."""
+    text = word[0]
+    begins, ends = text.find("//"), text.rfind("@")
+    return f"{text[:begins]}//***{text[ends:]}" if 0 <= begins < ends - 2 else text
 
 
 def _verb(arguments: Sequence[str]) -> str:

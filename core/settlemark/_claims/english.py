@@ -29,8 +29,9 @@ class Stated(NamedTuple):
 
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
-_CLAUSE = re.compile(r"(\s*[;,]\s+(?:(?:but|and)\s+)?|\s+(?:but|and)\s+)")
-_MAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+# A run of spaces, or of letters, is taken whole, from its beginning: else a long one takes its length squared.
+_CLAUSE = re.compile(r"((?:(?<!\s)\s++)?[;,]\s+(?:(?:but|and)\s+)?|(?<!\s)\s++(?:but|and)\s+)")
+_MAIL = re.compile(r"(?<![\w.+-])[\w.+-]++@[\w-]+(?:\.[\w-]+)+")
 
 _VERBS = (
     "add approve archive assign book buy cancel charge close complete confirm create credit debit delete deliver deploy"
@@ -88,11 +89,9 @@ _PASSIVE = re.compile(
     rf"\b(?:is|are|was|were|(?:has|have)(?P<nothas>\s+not|n['\u2019]t)?\s+been|been){_NOT}{_BETWEEN}(?P<done>{_ANY_DONE})\b",
     re.IGNORECASE,
 )
-_NOUN = re.compile(
-    rf"\b(?P<noun>{'|'.join(_NOUNS)})s?\b[^,;]*?\b(?:(?:is|are|was|were|has|have|went)\b[^,;]*?"
-    r"\b(?P<well>made|done|processed|completed|complete|confirmed|successful|through)|(?P<ill>failed))\b",
-    re.IGNORECASE,
-)
+_NOUN = re.compile(rf"\b(?P<noun>{'|'.join(_NOUNS)})s?\b", re.IGNORECASE)
+_WENT = re.compile(r"\b(?:is|are|was|were|has|have|went|(?P<ill>failed))\b", re.IGNORECASE)
+_WELL = re.compile(r"\b(?:made|done|processed|completed?|confirmed|successful|through)\b", re.IGNORECASE)
 _NEGATED = re.compile(r"\bnot\b|n['\u2019]t\b|\bnever\b", re.IGNORECASE)
 # "No refund was made" denies one; "with no delay", "no later than" and "order no. 7" deny nothing.
 _NONE = re.compile(
@@ -240,14 +239,27 @@ def _verb_in(clause: str) -> tuple[str | None, bool]:
         form = next(active[name] for name in ("done", "past", "base", "able") if active[name]).lower()
         negated = any(active[name] for name in ("not", "never", "did", "could"))
         return _DONE.get(form) or _PAST.get(form, form), negated
-    noun = _NOUN.search(clause)
+    noun = _noun_in(clause)
     if noun is not None:
-        told = _UNTRUE.sub("", clause)
-        return _NOUNS[noun["noun"].lower()], noun["ill"] is not None or bool(_NEGATED.search(told))
+        word, failed = noun
+        return _NOUNS[word.lower()], failed or bool(_NEGATED.search(_UNTRUE.sub("", clause)))
     passive = _PASSIVE.search(clause)
     if passive is None:
         return None, False
     return _DONE[passive["done"].lower()], bool(passive["not"] or passive["nothas"])
+
+
+def _noun_in(clause: str) -> tuple[str, bool] | None:
+    """Return the noun of which a clause says how it went, and whether it failed: each word is looked at once."""
+    for part in re.split(r"[,;]", clause):
+        noun = _NOUN.search(part)
+        if noun is None:
+            continue
+        well = max((found.start() for found in _WELL.finditer(part)), default=-1)
+        for went in _WENT.finditer(part, noun.end()):
+            if went["ill"] is not None or went.end() <= well:
+                return noun["noun"], went["ill"] is not None
+    return None
 
 
 def bases_of(word: str) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ _SECRETIVE = re.compile(r"pass|pwd|secret|token|credential|(?:api|access|private
 # A password may hold any character: what stands before the last @ ahead of the query is the user's, whose name may have
 # an @ of its own. A SQLite file may be named like that, too; no server's database is.
 _USER = re.compile(
-    r"^(?P<scheme>sqlite[^:/?#]*://(?!/)|(?!sqlite)[^:/?#]*[:;]?//+|(?![^:/?#]*[:;]?//))"
+    r"^(?P<scheme>sqlite[^:/?#]*://(?!/)|(?!sqlite)[^:/?#]*[:;]?//++|(?![^:/?#]*[:;]?//))"
     r"(?P<user>[^:?#]*):(?P<password>.*)(?P<rest>@[^@]*)$",
     re.DOTALL,
 )
@@ -30,7 +30,8 @@ _NO_HOST = re.compile(
     re.DOTALL,
 )
 # A URL's query, or libpq's equivalent: words such as password='it is secret'.
-_WORD = re.compile(r"(?P<name>[\w.%+-]+)(?P<is>\s*=\s*)(?P<value>'(?:\\.|[^'\\])*'?|[^&;#\s]*)")
+# A name is taken whole: looked for from each of its letters, a long one would take its length squared.
+_WORD = re.compile(r"(?<![\w.%+-])(?P<name>[\w.%+-]++)(?P<is>\s*=\s*)(?P<value>'(?:\\.|[^'\\])*'?|[^&;#\s]*)")
 _LEAST = 4
 """The least length of a password that is looked for inside any text; a shorter one only as a word of its own."""
 

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 from tests.adapters.git.repositories import commit_files, files_at, git, head, refs, repository
+from tests.rooms.adapters import Repository
 
 from settlemark import InDoubt, PartialCommit, Rejected, Settlement
 from settlemark.testing import Fault, FaultInjector, die, in_child
@@ -313,3 +314,18 @@ class TestDeploy:
             settlement.recover()
             assert [t.state.value for t in settlement.transactions()] == ["committed"]
         assert (place.parent / "out/live").read_text() == "one\ntwo\nthree\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("fatal: unable to access 'https://ada:p@ss/word@host/x'", "fatal: unable to access 'https://***@host/x'"),
+        ("https://a@host and ssh://b@host", "https://***@host and ssh://***@host"),
+        ("git@host:x of //@host", "git@host:x of //@host"),
+        ("//" * 100_000, "//" * 100_000),
+        ("//a" * 100_000 + "@host", "//***@host"),
+    ],
+    ids=["a mark in it", "two", "none", "long, without", "long"],
+)
+def test_no_password_in_an_address_is_told_whatever_marks_are_in_it(place, said, shown):
+    assert Repository(place, author="Ada <ada@example.org>").without_secrets(said) == shown

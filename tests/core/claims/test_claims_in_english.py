@@ -176,3 +176,28 @@ def test_an_effect_in_another_currency_is_not_meant_whatever_its_code(quick):
     act(quick, f"{RUN}/1", refund, customer="20", amount=1000, currency="SEK")
     told = "I have refunded 20 EUR. I have refunded 1,000 EUR. I have refunded 1,000 SEK."
     assert [str(each.verdict) for each in quick.claims(told, run=RUN)] == ["unsupported", "unsupported", "supported"]
+
+
+@pytest.mark.parametrize(
+    "again", ["order is ", "I have just ", "just ", "word ", "1,000 ", "_", "\n", " ", "paid, and "], ids=repr
+)
+def test_a_text_that_repeats_itself_for_long_is_looked_through_word_by_word(again):
+    """A model that cannot stop is no reason to hang: pytest's own limit ends a look that takes the length squared."""
+    text = "I have refunded 20 EUR. " + again * (100_000 // len(again))
+    assert found(text)[0] == "refund 20 EUR"
+
+
+@pytest.mark.parametrize(
+    ("text", "claims"),
+    [
+        ("The order is made", ["order"]),
+        ("The order has failed", ["not order"]),
+        ("The order is here, the refund is done", ["refund"]),
+        ("The order is done unless it failed", ["order"]),
+        ("The order failed, and is done", ["not order"]),
+        ("The done order is here", []),
+        ("Done: the order", []),
+    ],
+)
+def test_how_a_thing_went_is_told_behind_its_noun_in_its_own_clause(text, claims):
+    assert found(text) == claims

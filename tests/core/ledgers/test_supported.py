@@ -14,6 +14,7 @@ from tests.rooms.doctor import examine
 from tests.rooms.record import migrate
 
 from settlemark import LedgerError, Settlement, effect
+from settlemark.hosting import shown
 from settlemark.ledger import open_ledger
 from settlemark.ledger._sql.supported import refuse_version, supported
 
@@ -256,3 +257,12 @@ def test_postgresql_is_none_of_these():
     refuse_version(
         "PostgreSQL 16.2 (Debian 16.2-1.pgdg120+2) on x86_64-pc-linux-gnu, compiled by gcc", "postgresql://h"
     )
+
+
+@pytest.mark.parametrize("url", ["x" * 200_000, "x:" + "/" * 200_000, "a=" * 100_000], ids=["a word", "marks", "words"])
+def test_a_url_of_any_length_is_shown_at_once(url):
+    assert shown(url) == url  # pytest's own limit ends a look that takes the length squared
+
+
+def test_a_password_behind_a_long_name_is_not_shown():
+    assert shown("x" * 200_000 + ".password=secret") == "x" * 200_000 + ".password=***"
