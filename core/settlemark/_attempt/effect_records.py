@@ -12,10 +12,10 @@ from settlemark._acts.effect import Effect
 from settlemark._edges.errors import UsageError
 from settlemark._edges.text import brief, prose
 from settlemark._model import json_text
-from settlemark._model.calendar import FIRST, LAST
 from settlemark._model.declare import declared_as, taken_by
 from settlemark._model.effect_class import Outcome
 from settlemark._model.identity import Path
+from settlemark._observe.clock import FIRST, LAST
 from settlemark._observe.logs import about, log_failure
 from settlemark.ledger._contract import OutcomeChange
 from settlemark.ledger._owed import GONE, PAYLOAD_BYTES, Lapse

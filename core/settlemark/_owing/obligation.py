@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from settlemark._model import json_text
-from settlemark._model.calendar import in_calendar
 from settlemark._model.identity import Path, step_of, text_of
+from settlemark._observe.clock import in_calendar
 from settlemark.ledger._owed import OwedRow, OwedState, RecordedOwed, Told
 from settlemark.ledger._payloads.redaction import MARKER
 from settlemark.ledger._payloads.unreadable import Unreadable
