@@ -94,6 +94,17 @@ def test_with_neither_probe_nor_key_a_lost_answer_is_in_doubt_and_not_repeated(
     assert recorded(settlement, "trip") == [("aborted", [("act", "unknown", "unresolved")])]
 
 
+@pytest.mark.parametrize("kinds", [(Boom,), [Boom], Boom, {Boom}], ids=["tuple", "list", "one", "set"])
+def test_what_is_declared_unknown_is_in_doubt_however_it_is_said_and_is_not_done_again(
+    settlement, counterparty, recorded, kinds
+):
+    counterparty.lose = [Boom("closed")]
+    with pytest.raises(InDoubt), settlement.transaction("trip") as tx:
+        tx.call(tool(counterparty, unknown=kinds), what="a")
+    assert counterparty.log == [("a", "trip#1/0")]
+    assert recorded(settlement, "trip") == [("aborted", [("act", "unknown", "unresolved")])]
+
+
 @pytest.mark.parametrize("probe", [lambda: UNKNOWN, lambda: 1 / 0], ids=["cannot tell", "raises"])
 def test_a_probe_that_cannot_tell_leaves_it_in_doubt(settlement, counterparty, probe):
     counterparty.lose = [TimeoutError()]

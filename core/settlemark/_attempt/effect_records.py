@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
@@ -16,6 +15,7 @@ from settlemark._model import json_text
 from settlemark._model.declare import declared_as, taken_by
 from settlemark._model.effect_class import Outcome
 from settlemark._model.identity import Path
+from settlemark._observe.clock import FIRST, LAST
 from settlemark._observe.logs import about, log_failure
 from settlemark.ledger._contract import OutcomeChange
 from settlemark.ledger._owed import GONE, PAYLOAD_BYTES, Lapse
@@ -174,7 +174,7 @@ def seconds_of(told: object) -> float:
     """Return a time in seconds since 1970.
 
     Raises:
-        UsageError: it is no time, or has no time zone.
+        UsageError: it is no time, has no time zone, or lies in no year that a calendar has: milliseconds, say.
 
     >>> seconds_of("1970-01-01T01:00:00+01:00"), seconds_of(7)
     (0.0, 7.0)
@@ -186,7 +186,7 @@ def seconds_of(told: object) -> float:
             raise _no_time(told) from None
     if isinstance(told, datetime) and told.tzinfo is not None:
         return told.timestamp()
-    if isinstance(told, bool) or not isinstance(told, int | float) or not math.isfinite(told):
+    if isinstance(told, bool) or not isinstance(told, int | float) or not FIRST <= told <= LAST:
         raise _no_time(told)
     return float(told)
 

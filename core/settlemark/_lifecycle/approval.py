@@ -16,7 +16,7 @@ from settlemark._acts.effect import Effect
 from settlemark._acts.perform import Program
 from settlemark._approvals.answers import Count
 from settlemark._attempt.attempt import Attempt
-from settlemark._edges.errors import DeclarationError, Refused, Stale, UsageError
+from settlemark._edges.errors import DeclarationError, Halted, Refused, Stale, UsageError
 from settlemark._edges.text import prose
 from settlemark._engine.kernel import Kernel, log
 from settlemark._lifecycle.asked.answered import Answer, Answered
@@ -27,7 +27,7 @@ from settlemark._model import json_text
 from settlemark._model.disposition import Disposition
 from settlemark._observe.events import Recovered
 from settlemark._observe.logs import about
-from settlemark._protocol.holdings import Txn
+from settlemark._protocol.holdings import Halt, Txn
 from settlemark._protocol.protocol import Protocol
 from settlemark._protocol.states import FINISHED, State, Tag
 from settlemark._report.questions import Question, asked, is_parked, questions
@@ -266,17 +266,24 @@ class Answers:
         except Unfit as error:
             yield from self._take_back_said(name, error)
             raise
+        except Halted as error:
+            if not (yield from self._still_asked(name)):
+                raise
+            return False, _until_resumed(error)  # what it is to be called with now is halted
         except UsageError:
-            still: list[Question] = yield from self._kernel.step(questions)
-            if any(one.transaction == name for one in still):
+            if (yield from self._still_asked(name)):
                 raise
         return True, ""
+
+    def _still_asked(self, name: str) -> Program[bool]:
+        still: list[Question] = yield from self._kernel.step(questions)
+        return any(one.transaction == name for one in still)
 
     def _keeps_waiting(self, protocol: Protocol, txn: Txn, *, yes: bool, edited: bool) -> str:
         """Return what keeps an answered transaction from settling in this process; "" when nothing does."""
         halt = protocol.halted(txn)
         if halt is not None:
-            return f"{halt.what} is halted by {halt.by}: it settles once that is lifted"
+            return _until_resumed(halt)
         if yes and self._parking.lacks_hooks(txn, edited=edited):
             return "its before_commit= hooks are not known in this process: enter its name with them"
         return ""
@@ -331,6 +338,10 @@ class Answers:
         for effect, found in told:
             _refuse_other(effect.row.key, found, effect.said_by, decision)
         return recorded is not None and recorded.state in FINISHED
+
+
+def _until_resumed(halt: Halt | Halted) -> str:
+    return f"{halt.what} is halted by {halt.by}: it settles once that is lifted"
 
 
 def _tell_end(report: Recovered, name: str, recorded: RecordedTransaction | None) -> None:

@@ -14,7 +14,7 @@ from settlemark._acts.effect import Effect
 from settlemark._acts.perform import Program, Retries
 from settlemark._attempt.attempt import Attempt
 from settlemark._attempt.revival import named
-from settlemark._edges.errors import DeclarationError, UsageError
+from settlemark._edges.errors import DeclarationError, OverBudget, UsageError
 from settlemark._engine.admission import Admission, checked_as_given, judged_as_given
 from settlemark._engine.calls import Calls
 from settlemark._engine.commit import Settling
@@ -269,7 +269,7 @@ class Parking:
         """Return the effects that are to leave, with the answer's arguments, and their scopes held.
 
         Raises:
-            Unfit: a tool does not take the answer's arguments; nothing of it has changed.
+            Unfit: a tool does not take the answer's arguments, or they spend more than is left; that call waits.
         """
         held = [e for e in attempt.in_order() if e.held and e.outcome is Outcome.QUEUED]
         chosen = dict(edits)
@@ -286,7 +286,10 @@ class Parking:
                 raise Unfit(str(error), key=gate.key) from error
         for position, gate in enumerate(held):
             if gate.key in likenesses:
-                held[position] = yield from self._edit(attempt, gate, likenesses[gate.key])
+                try:
+                    held[position] = yield from self._edit(attempt, gate, likenesses[gate.key])
+                except OverBudget as error:  # no other answer would count while this one stands
+                    raise Unfit(f"the arguments that were given spend too much: {error}", key=gate.key) from error
         for effect in held:
             if not any(call.hold is not None for call in effect.calls):
                 effect.calls = yield from self._admission.admit(attempt, attempt.live, effect, Mode.HELD)

@@ -112,7 +112,7 @@ class Parts(TypedDict, total=False):
     may_touch: tuple[str, ...] | str
     refine: Callable[..., Any] | None
     version: str
-    unknown: tuple[type[BaseException], ...]
+    unknown: Iterable[type[BaseException]] | type[BaseException]
     window: float | None
     aliases: tuple[str, ...] | str
     commutes: str | None
@@ -185,6 +185,8 @@ def declare(
     names = _argument_names(function)
     broad = tuple(ScopeTemplate.parse(text) for text in _texts(parts, "may_touch"))
     keyed, cost, approve = parts.get("keyed"), parts.get("cost"), parts.get("approve", False)
+    if keyed is not None and not isinstance(cast("object", keyed), bool):
+        raise DeclarationError(f"keyed= of {tool} is {brief(keyed)}: say True or False", tool=tool)
     declaration = Declaration(
         tool=tool,
         kind=chosen,
@@ -196,9 +198,9 @@ def declare(
         cost=None if cost is None else prose(cost),
         keyed=chosen is EffectClass.IDEMPOTENT if keyed is None else keyed,
         may_touch=broad,
-        refine=parts.get("refine"),
+        refine=_refiner(parts.get("refine"), tool),
         version=version,
-        unknown=parts.get("unknown", ()),
+        unknown=_kinds(parts.get("unknown", ()), tool),
         window=parts.get("window"),
         aliases=aliases,
         commutes=_group(parts.get("commutes"), tool),
@@ -221,6 +223,34 @@ def declare(
 def _texts(parts: Parts, name: Literal["may_touch", "aliases", "versions", "redact"]) -> tuple[str, ...]:
     given = parts.get(name, ())
     return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _kinds(given: object, tool: str) -> tuple[type[BaseException], ...]:
+    """Return the exceptions after which nobody knows the outcome: one type, or several.
+
+    Raises:
+        DeclarationError: one is none. Else a call that has acted would find that out, in place of being in doubt.
+    """
+    said = brief(given)
+    several = tuple(cast("Iterable[object]", given)) if isinstance(given, Iterable) else (given,)
+    kinds = tuple(kind for kind in several if isinstance(kind, type) and issubclass(kind, BaseException))
+    if len(kinds) < len(several):
+        raise DeclarationError(
+            f"unknown= of {tool} is {said}, and not all of it are types of exceptions: name them, as in"
+            " unknown=(ReadTimeout,)",
+            tool=tool,
+        )
+    return kinds
+
+
+def _refiner(refine: Callable[..., Any] | None, tool: str) -> Callable[..., Any] | None:
+    if refine is None:
+        return None
+    is_function = callable(cast("object", refine))
+    if not is_function or inspect.iscoroutinefunction(refine):
+        how = "async, but runs where nothing can be awaited" if is_function else brief(refine)
+        raise DeclarationError(f"refine= of {tool} is {how}: pass a function of the result", tool=tool)
+    return refine
 
 
 def _prices(

@@ -1,4 +1,4 @@
-"""The clock of the record: between an act and its record stands no failure of a clock."""
+"""The clock of the record: between an act and its record stands no failure of a clock. And the calendar's ends."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from settlemark._edges.shield import closed
 from settlemark._observe.logs import log_failure
 
 _log = logging.getLogger("settlemark")
+
+FIRST, LAST = -62_135_596_800.0, 253_402_300_799.0
+"""The first second of the year 1, and the last one of 9999, in seconds since 1970."""
 
 
 class SureClock:
@@ -44,4 +47,13 @@ class SureClock:
         return time.time()
 
 
-__all__ = ["SureClock"]
+def in_calendar(seconds: float) -> float:
+    """Return a time as a calendar can show it: what is later than its end, as `datetime.max` is, is at its end.
+
+    >>> in_calendar(7.0), in_calendar(1e18)
+    (7.0, 253402300799.0)
+    """
+    return min(max(seconds, FIRST), LAST)
+
+
+__all__ = ["FIRST", "LAST", "SureClock", "in_calendar"]

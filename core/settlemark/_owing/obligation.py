@@ -9,6 +9,7 @@ from typing import Any
 
 from settlemark._model import json_text
 from settlemark._model.identity import Path, step_of, text_of
+from settlemark._observe.clock import in_calendar
 from settlemark.ledger._owed import OwedRow, OwedState, RecordedOwed, Told
 from settlemark.ledger._payloads.redaction import MARKER
 from settlemark.ledger._payloads.unreadable import Unreadable
@@ -117,7 +118,7 @@ def obligation_in(found: RecordedOwed) -> Obligation:
         row.scope,
         matching,
         row.at,
-        row.due,
+        in_calendar(row.due),
         found.state,
         found.fulfilled,
         found.waived_by,

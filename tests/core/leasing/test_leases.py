@@ -188,6 +188,34 @@ def test_what_a_block_raises_is_raised_also_where_the_lease_was_lost(settlement,
         _ = 1 / 0
 
 
+def test_one_that_was_given_back_is_not_entered_again_and_whoever_has_it_by_then_keeps_it(settlement):
+    lease = settlement.lease(REPO, for_=60, by="ada")
+    with lease:
+        assert lease.left > 0
+    other = settlement.lease(REPO, for_=60, by="bob")
+    with pytest.raises(UsageError, match="has one block, and was given back: ask for it anew"), lease:
+        pytest.fail("it was entered")
+    assert (lease.left, held(settlement)) == (0.0, [(REPO, "bob", other.token)])
+
+
+def test_a_block_within_its_block_is_refused_and_gives_nothing_back(settlement):
+    with settlement.lease(REPO, for_=60, by="ada") as lease:
+        with pytest.raises(UsageError, match="has one block, and is in it"), lease:
+            pytest.fail("it was entered")
+        assert held(settlement) == [(REPO, "ada", lease.token)]
+    assert held(settlement) == []
+
+
+def test_one_that_is_known_to_be_lost_is_not_entered(settlement):
+    lease = settlement.lease(REPO, for_=60, by="ada")
+    settlement.end_lease(REPO, by="eve", because="ada is gone")
+    with pytest.raises(Fenced, match="eve has ended it"):
+        lease.renew()
+    with pytest.raises(Fenced, match="eve has ended it") as told, lease:
+        pytest.fail("it was entered")
+    assert (told.value, lease.left, held(settlement)) == (lease.lost, 0.0, [])
+
+
 def test_an_event_loop_has_it_too(settlement, clock):
     async def work():
         async with await settlement.alease(REPO, for_=60, by="ada") as lease:

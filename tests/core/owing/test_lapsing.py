@@ -156,7 +156,11 @@ def test_a_function_may_tell_the_time_and_that_there_is_none(quick, hotel, clock
     assert [owed.transaction for owed in quick.obligations()] == ["trip-1"]
 
 
-@pytest.mark.parametrize("until", ["tomorrow", "2026-01-02T12:00:00", True, {"at": 7}, float("nan")])
+@pytest.mark.parametrize(
+    "until",
+    ["tomorrow", "2026-01-02T12:00:00", True, {"at": 7}, float("nan"), 1_767_355_200_000, -62_135_596_801],
+    ids=["word", "no-zone", "flag", "mapping", "nan", "milliseconds", "before-the-year-1"],
+)
 def test_a_time_that_cannot_be_told_keeps_no_outcome_from_the_record_and_is_reported_at_once(
     quick, hotel, clock, caplog, until
 ):

@@ -214,6 +214,20 @@ def test_bad_input_is_refused_and_nothing_is_owed(settlement, till, wrong, error
     assert settlement.obligations() == []
 
 
+@pytest.mark.parametrize("never", [datetime.max.replace(tzinfo=UTC), timedelta.max], ids=["datetime", "timedelta"])
+def test_what_is_due_later_than_a_calendar_goes_is_due_at_its_end_wherever_it_is_told(settlement, till, never):
+    with settlement.transaction("case-7/1") as tx:
+        promise(tx, by=never)
+    (owed,) = settlement.obligations()
+    assert (owed.state, owed.due_at) == ("open", datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC))
+    assert settlement.primer("case-7").text.splitlines()[-1] == (
+        '- "refund 20 EUR" to customer:/7, by calling refund, due 9999-12-31 23:59:59 UTC'
+    )
+    with settlement.transaction("case-7/2") as tx:
+        tx.call(till.refund, customer="7", amount=20)
+    assert states(settlement) == ["fulfilled"]
+
+
 def test_a_transaction_that_is_over_owes_nothing_more(settlement, till):
     with settlement.transaction("case-7/1") as tx:
         tx.call(till.refund, customer="8", amount=1)

@@ -27,7 +27,7 @@ class Lease:
 
     In a `with` (or `async with`) block it is renewed in the background, and given back at the end; without one, call
     `renew` before `until`, and `release`. A block whose lease was lost meanwhile raises `Fenced` at its end, unless it
-    raises something else.
+    raises something else. It has one block: what was given back, or lost, is not entered again.
 
     A lease is a promise among those who ask for it. What keeps a late holder out is the resource: give the lease to its
     adapter (`lease=`), or check `token` there yourself, and refuse what is less than the greatest one seen.
@@ -44,7 +44,7 @@ class Lease:
         self._host = host  # else nobody renews it once its user has dropped the settlement
         self._leases: Leases = host.driver.leases
         self._kept = Kept(row)
-        self._over = False
+        self._over = self._entered = False
 
     @property
     def until(self) -> float:
@@ -54,7 +54,7 @@ class Lease:
     @property
     def left(self) -> float:
         """For how many seconds it is not over, by the store's clock as this process knows it; 0: it has ended."""
-        return max(0.0, self.until - self._leases.time())
+        return 0.0 if self._over or self.lost is not None else max(0.0, self.until - self._leases.time())
 
     @property
     def lost(self) -> Fenced | None:
@@ -88,7 +88,14 @@ class Lease:
         await run_async(self._releasing())
 
     def __enter__(self) -> Self:
-        self._kept = self._leases.keep(self._kept.row)
+        if self.lost is not None:
+            raise self.lost
+        if self._over or self._entered:  # the end of a block gives it back, also under a block around that
+            raise UsageError(
+                f"the lease on {self.scope} has one block, and {'was given back' if self._over else 'is in it'}: ask"
+                " for it anew, with settlement.lease(…)"
+            )
+        self._kept, self._entered = self._leases.keep(self._kept.row), True
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
