@@ -13,12 +13,12 @@ from typing import Any
 from crewai.tools import BaseTool
 from crewai.tools.tool_failure import ToolFailure
 
-from settlemark import Declaration, Outcome, Queued
+from settlemark import Declaration, Outcome, Queued, Refused
 from settlemark.agents import TOLD, AgentTurn, Call, Caller, Declarations, Work, words
 from settlemark.hosting import Program, json_text, run_async, run_sync
 from settlemark_crewai._human import console_of
 from settlemark_crewai._results import Reported, checked, pack, unpack
-from settlemark_crewai._tools import Mark, edited, given_to, same_but_defaults
+from settlemark_crewai._tools import Mark, edited, given_to, same_but_defaults, takes
 
 
 class Claim:
@@ -79,10 +79,15 @@ class Claim:
         self.text: str | None = None
         self.refuse: Callable[[], object] | None = None
 
-    def absent(self) -> None:
-        """Record that CrewAI has answered it without running the tool."""
-        if not self.came and self._turn is not None:
-            self._turn.absent(self._place)
+    def over(self, arguments: Mapping[str, Any]) -> None:
+        """Record that CrewAI is done with it; where the tool cannot take these arguments its turn has failed."""
+        if self.came or self._turn is None:
+            return
+        if self._tool is None or takes(self._tool, arguments):
+            self._turn.absent(self._place)  # a hook has stopped it, or its tool's limit
+            return
+        with suppress(Refused):  # it comes late: its turn has gone on
+            run_sync(self._turn.turn_down(self._place, "its tool does not take its arguments", waits=self._waits))
 
     def perform(self, function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
         """Run the tool in its turn, once, and return the agent's answer; the same when repeated.
@@ -164,7 +169,7 @@ class Claim:
     def _rewritten(self, call: Call, arguments: Mapping[str, Any]) -> Call:
         """Return a call as it will run, when a hook has given it other arguments than its model."""
         asked = arguments if self._asked == call.arguments else self._asked
-        return replace(call, arguments=json_text.snapshot(dict(asked)), given=dict(arguments))
+        return replace(call, arguments=json_text.snapshot(dict(asked)), given=dict(arguments), untaken=False)
 
     def answered_since(self) -> str | None:
         """Return the agent's answer for a call that was answered before it was made, or None if it was not."""
@@ -194,11 +199,10 @@ def claim_of(mark: Mark) -> Claim | None:
 
 def call_of(
     name: str, tool: BaseTool, arguments: Mapping[str, Any], call_id: str | None, declaration: Declaration
-) -> Call | None:
-    """Return a call of a settled tool, or None: the tool cannot take these arguments, and CrewAI will report that."""
-    with suppress(Exception):
-        return Call(name, dict(arguments), declaration, call_id, given_to(tool, arguments))
-    return None
+) -> Call:
+    """Return a call of a settled tool, also where that cannot take these arguments: a hook may give it others."""
+    call = Call(name, dict(arguments), declaration, call_id)
+    return replace(call, given=given_to(tool, arguments)) if takes(tool, arguments) else replace(call, untaken=True)
 
 
 def acting(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Callable[[], Any]:

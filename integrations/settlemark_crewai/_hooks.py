@@ -209,7 +209,7 @@ def _after_call(context: ToolCallHookContext) -> None:
     claim = claimed.get()
     if claim is not None:
         claim.text = context.tool_result
-        claim.absent()
+        claim.over(context.tool_input)
         claimed.set(None)
 
 

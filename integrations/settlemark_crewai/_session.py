@@ -13,7 +13,7 @@ import json
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -22,6 +22,7 @@ from typing import Any, Protocol, cast
 from crewai.agents.parser import AgentAction
 from crewai.hooks.dispatch import HookAborted
 from crewai.tools import BaseTool
+from crewai.utilities.agent_utils import convert_tools_to_openai_schema
 from crewai.utilities.string_utils import sanitize_tool_name
 
 from settlemark import Declaration, EffectClass
@@ -146,7 +147,7 @@ class Session:
         self._serial = serial
         self._work = work
         self._job = job
-        self._tools = {sanitize_tool_name(tool.name): tool for tool in executor.original_tools}
+        self._tools = _named(executor.original_tools)
         self._answer: Answer | None = None
         self._anchor: object = None
         self._lock = threading.Lock()
@@ -244,12 +245,18 @@ class Session:
 
     def _opened(self, executor: Executor, source: object, issued: list[tuple[str, Any, str | None]]) -> Answer:
         answer, seated = Answer(source), list[Call]()
+        # Not those of its beginning alone: CrewAI may have given the agent a tool of its own meanwhile.
+        offered = {*self._tools, *(sanitize_tool_name(tool.name) for tool in executor.original_tools)}
+        is_answered = False
         for name, arguments, call_id in issued:
-            call = self._call(name, arguments, call_id)
+            call = self._call(name, arguments, call_id, offered)
+            if call is not None and call.refused is not None and is_answered:
+                call = None  # CrewAI runs nothing behind a result that is the answer
+            is_answered = is_answered or (name in self._tools and self._tools[name].result_as_answer)
             answer.issued.append(Issued(name, arguments, call_id, None if call is None else len(seated)))
             if call is not None:
                 seated.append(call)
-        if seated:
+        if any(call.refused is None for call in seated):
             model = getattr(getattr(executor.agent, "llm", None), "model", None)
             said = Said(
                 getattr(source, "thought", None) or None,
@@ -261,10 +268,14 @@ class Session:
         answer.waits = len(issued) == 1 or (len(issued) <= _THREADS and not serial)
         return answer
 
-    def _call(self, name: str, arguments: Any, call_id: str | None) -> Call | None:
+    def _call(self, name: str, arguments: Any, call_id: str | None, offered: Collection[str]) -> Call | None:
         tool = self._tools.get(name)
-        if tool is None or self._mark(tool) is None or not isinstance(arguments, Mapping):
+        if name not in offered:
+            return _refused(name, call_id, "the agent has no such tool")
+        if tool is None or self._mark(tool) is None:
             return None
+        if not isinstance(arguments, Mapping):
+            return _refused(name, call_id, "its arguments are no JSON object")
         return call_of(name, tool, arguments, call_id, self._declaration_of(name, tool))
 
     def _declaration_of(self, name: str, tool: BaseTool) -> Declaration:
@@ -281,6 +292,15 @@ def alone(mark: Mark, name: str, tool: BaseTool, work: Work, job: Job, *, tells:
     """Return a call without a known turn: the model's other calls, if any, are unknown; `once` where none made it."""
     job.learn(name, tool, mark.effect)
     return Claim(mark, name, tool, work, job.declarations, tells=tells, once=once)
+
+
+def _named(tools: Sequence[BaseTool]) -> dict[str, BaseTool]:
+    """Return tools by the names that CrewAI tells a model: of several with one name each has a name of its own."""
+    return cast("dict[str, BaseTool]", convert_tools_to_openai_schema(tools)[2])
+
+
+def _refused(name: str, call_id: str | None, why: str) -> Call:
+    return Call(name, {}, Declaration(name, EffectClass.READ), call_id, refused=why)
 
 
 def _last_answer(

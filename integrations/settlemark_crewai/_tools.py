@@ -60,6 +60,15 @@ def given_to(tool: BaseTool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     return tool.args_schema.model_validate(dict(arguments)).model_dump()
 
 
+def takes(tool: BaseTool, arguments: Mapping[str, Any]) -> bool:
+    """Whether a tool takes these arguments; where it does not CrewAI says so to the model."""
+    try:
+        given_to(tool, arguments)
+    except Exception:  # a validator of the user's may raise anything
+        return False
+    return True
+
+
 def same_but_defaults(asked: Any, first: Any, again: Any) -> bool:
     """Whether two results of parsing a model's arguments differ at most in what the model did not name.
 
@@ -98,4 +107,4 @@ def edited(tool: BaseTool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     raise not_taken(tool.name, arguments, *wrong)
 
 
-__all__ = ["MARK", "Mark", "edited", "given_to", "is_crews_own", "mark_of", "same_but_defaults"]
+__all__ = ["MARK", "Mark", "edited", "given_to", "is_crews_own", "mark_of", "same_but_defaults", "takes"]

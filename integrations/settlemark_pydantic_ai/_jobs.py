@@ -10,11 +10,24 @@ from itertools import count
 from typing import Any, Literal, get_args
 
 from pydantic_ai import ApprovalRequired, CallDeferred, RunContext
+from pydantic_ai.messages import ModelMessage
 
 from settlemark import Settlement, UsageError
-from settlemark.agents import AgentRun, Declarations, Declared, Primers, Settles, Unsettled, Work, refuse_bad_options
+from settlemark.agents import (
+    AgentRun,
+    Call,
+    Declarations,
+    Declared,
+    Primers,
+    Settles,
+    Unsettled,
+    Work,
+    cannot_keep,
+    refuse_bad_options,
+)
 from settlemark.hosting import Order, Park, Program, host_of
 from settlemark_pydantic_ai._private import NAMES
+from settlemark_pydantic_ai._responses import are_answered
 
 Run = str | Callable[[RunContext[Any]], str]
 """The caller's id for the job, or a function that returns it for a run."""
@@ -111,6 +124,7 @@ class Jobs:
         self._order: Order = order
         self._park: Park = park
         self._may_touch = may_touch
+        self._unsettled: Unsettled = unsettled
         self._jobs: dict[str, _Job] = {}
         self._held = False
         self._lock = threading.Lock()
@@ -124,6 +138,22 @@ class Jobs:
                 " give it one with run=…",
             )
         return self._run(ctx) if callable(self._run) else self._run
+
+    def refuse_apart(self, call: Call, messages: Sequence[ModelMessage]) -> None:
+        """Return when a call that no response among these messages has issued may settle by itself: a tool made it.
+
+        Raises:
+            UsageError: a response has that the framework has not in its messages yet, and others stand beside it there.
+        """
+        if call.acts and are_answered(messages):
+            cannot_keep(
+                self.settlement,
+                f"streamed {call.tool}",
+                f"{call.tool} was called beside a final output while that is streamed (run_stream), and nobody is told"
+                " what else its model issued with it: it would settle by itself; give the agent"
+                " capabilities=[Settled(…)], or use run, iter or run_stream_events",
+                self._unsettled,
+            )
 
     def waiting(self, run: str | None) -> str | None:
         """Return the job that is open here because a response of this run asks somebody, or None: there is none."""

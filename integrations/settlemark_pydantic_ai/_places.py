@@ -194,6 +194,14 @@ def _by_result(given: object) -> tuple[Fate, Any]:
     return (Fate.WAITS if isinstance(given, ApprovalRequired | CallDeferred) else Fate.ANSWERED), given
 
 
+async def prepared(ctx: RunContext[Any]) -> RunContext[Any]:
+    """Return a run's context with its tools, which it has none of before a step, and where none of its calls runs."""
+    manager = ctx.tool_manager
+    if manager is None or manager.tools is not None:
+        return ctx
+    return replace(ctx, tool_manager=await manager.for_run_step(ctx))
+
+
 def taken(tool: ToolsetTool[Any], part: ToolCallPart) -> Mapping[str, Any] | None:
     """Return the arguments of a call as its tool takes them, or None: it does not."""
     try:
@@ -204,4 +212,4 @@ def taken(tool: ToolsetTool[Any], part: ToolCallPart) -> Mapping[str, Any] | Non
         return None
 
 
-__all__ = ["SKIP", "Checked", "Fate", "Place", "places_of", "taken"]
+__all__ = ["SKIP", "Checked", "Fate", "Place", "places_of", "prepared", "taken"]

@@ -10,7 +10,7 @@ NAMES = ReadNames(
     "calls may run past what settles them, and which of them are one turn cannot be told",
     {
         ("pydantic_ai.capabilities", "AbstractCapability"): (
-            "before_model_request", "for_agent", "for_run", "get_ordering", "get_wrapper_toolset",
+            "before_model_request", "for_agent", "for_run", "get_ordering", "get_wrapper_model", "get_wrapper_toolset",
             "handle_deferred_tool_calls", "wrap_node_run", "wrap_run", "wrap_tool_execute", "wrap_tool_validate",
         ),
         ("pydantic_ai.tool_manager", "ToolManager"): (

@@ -46,6 +46,12 @@ def answered_in(messages: Sequence[ModelMessage]) -> tuple[str, ...]:
     return tuple(part.tool_call_id for part in parts if isinstance(part, ToolReturnPart))
 
 
+def are_answered(messages: Sequence[ModelMessage]) -> bool:
+    """Whether all calls of the model's last response have their answers, or it has issued none."""
+    last = next((message for message in reversed(messages) if isinstance(message, ModelResponse)), None)
+    return last is None or {*ids_of(last)} <= {*answered_in(messages[messages.index(last) :])}
+
+
 def answers_in(parts: Sequence[ModelRequestPart]) -> Results:
     """Return the framework's answers for calls, as results."""
     found: dict[str, Any] = {}
@@ -57,4 +63,4 @@ def answers_in(parts: Sequence[ModelRequestPart]) -> Results:
     return found
 
 
-__all__ = ["Results", "answered_in", "answers_in", "asker", "ids_of", "issuer_of"]
+__all__ = ["Results", "answered_in", "answers_in", "are_answered", "asker", "ids_of", "issuer_of"]

@@ -19,7 +19,7 @@ from pydantic_ai import (
 from pydantic_ai.agent import AbstractAgent
 from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
 from pydantic_ai.messages import ModelMessage, ModelRequest, SystemPromptPart, ToolCallPart, ToolReturnPart
-from pydantic_ai.models import ModelRequestContext
+from pydantic_ai.models import Model, ModelRequestContext
 from pydantic_ai.run import AgentRunResult
 from pydantic_ai.tools import ToolDefinition
 
@@ -137,12 +137,17 @@ class _OneRun(AbstractCapability[Any]):
         self._primer = primer
         self._turns = Turns(jobs, ctx, owns=lambda tool: not is_journaled(tool))
         self._run_id = ctx.run_id
+        self._asks = False
 
     def get_ordering(self) -> CapabilityOrdering:
         return CapabilityOrdering(position="innermost")
 
     def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
         return SettlingToolset(toolset, self._turns)
+
+    def get_wrapper_model(self, model: Model) -> Model | None:
+        # Only `run_stream` asks a model outside of a node's run, and runs calls before it has their response.
+        return None if self._asks else self._turns.streamed.heard(model)
 
     # ---- validation of a call before its tool runs
 
@@ -200,18 +205,22 @@ class _OneRun(AbstractCapability[Any]):
             await self._turns.leave(error, is_over=True)
             raise
         is_over = not isinstance(result.output, DeferredToolRequests)
-        await self._turns.finish(ctx, going_on=None, waits=not is_over)
-        self._correct(ctx.messages)
-        await self._turns.leave(None, is_over=is_over, asked_by=asker(result.all_messages()))
+        messages = result.all_messages()  # `ctx` has those from before the run
+        await self._turns.finish(replace(ctx, messages=messages), going_on=None, waits=not is_over)
+        self._correct(messages)
+        await self._turns.leave(None, is_over=is_over, asked_by=asker(messages))
         return result
 
     async def wrap_node_run(self, ctx: RunContext[Any], *, node: Any, handler: Any) -> Any:
         self._turns.begin_node()
+        self._asks = isinstance(node, ModelRequestNode)
         try:
             found: object = await handler(node)
         except BaseException as error:
             await self._turns.abandon(error)
             raise
+        finally:
+            self._asks = False
         if isinstance(node, UserPromptNode) and isinstance(found, CallToolsNode):
             self._answered(found)
         elif isinstance(node, CallToolsNode):

@@ -60,7 +60,8 @@ class SettledToolset(WrapperToolset[Any]):
 
     Calls of one turn act in issuance order, those that are irreversible when all have succeeded, and what fails stops
     the later ones and undoes the earlier ones. It knows of no other tools of the agent: not of `@agent.tool`, and not
-    where the agent's run ends. For that, and for approvals that were denied, there is `Settled`.
+    where the agent's run ends, nor what `run_stream` calls beside a final output, which it refuses. For that, and for
+    approvals that were denied, there is `Settled`.
 
     Args:
         wrapped: the toolset.
@@ -72,8 +73,8 @@ class SettledToolset(WrapperToolset[Any]):
             effects on overlapping scopes; `"issued"` that of all, also behind what cannot be undone.
         park: what becomes of a turn that waits for a person's yes: it is kept as it is, or split.
         may_touch: scopes that each turn holds before its first call runs.
-        unsettled: where the installed Pydantic AI lacks what its calls settle by: `"refuse"` to be made, `"warn"`
-            once, or just go on (`"allow"`).
+        unsettled: where the installed Pydantic AI lacks what its calls settle by, or nobody tells which are one turn:
+            `"refuse"`, `"warn"` once and go on, or just go on (`"allow"`).
 
     Raises:
         UsageError: `settlement` is no `Settlement`, or an option is none of those.

@@ -19,10 +19,11 @@ from settlemark.agents import TOLD, Call, Said, Work, keep_answered, too_late, w
 from settlemark.hosting import Program, end_async, run_async
 from settlemark_pydantic_ai._functions import arguments_of, function_of, is_threaded
 from settlemark_pydantic_ai._jobs import Jobs, Seated
-from settlemark_pydantic_ai._places import SKIP, Checked, Fate, Place, places_of
+from settlemark_pydantic_ai._places import SKIP, Checked, Fate, Place, places_of, prepared
 from settlemark_pydantic_ai._responses import Results, answered_in, answers_in, asker, ids_of, issuer_of
 from settlemark_pydantic_ai._results import pack, plain, unpack
 from settlemark_pydantic_ai._seat import DEFERRAL, Seat, TimedOut, TimeLimits
+from settlemark_pydantic_ai._streamed import Streamed
 from settlemark_pydantic_ai._turn import Turn
 
 MARK = "settlemark"
@@ -52,6 +53,7 @@ class Turns:
         self._again: set[str] = set()
         self._limits = TimeLimits()
         self._unanswered: Collection[str] = ()
+        self.streamed = Streamed()
         self._turn: Turn | None = None
         self._over: Turn | None = None
         self._left: BaseException | None = None
@@ -165,7 +167,7 @@ class Turns:
         place = turn.places[number]
         place.come = True
         if place.part.tool_call_id in self._behind and ctx.tool_call_approved:
-            ctx = _unapproved(ctx)  # nobody has been asked about it
+            ctx = replace(ctx, tool_call_approved=False)  # nobody has been asked about it
         signed = ctx.tool_call_metadata
         opaque = turn.settling.calls[number].declaration.kind is EffectClass.OPAQUE
         repeat = partial(turn.settling.let_repeat, number) if opaque else None
@@ -204,10 +206,12 @@ class Turns:
         return str(found) if isinstance(found, Queued) else found
 
     def _of(self, ctx: RunContext[Any], tool: ToolsetTool[Any]) -> Turn:
-        index, response = issuer_of(ctx.messages, ctx.tool_call_id)
+        index, response = self.streamed.issuer_of(ctx.messages, ctx.tool_call_id)
         turn = self._turn
         if response is None:
-            return self._alone(ctx, tool)
+            alone = self._alone(ctx, tool)
+            self._jobs.refuse_apart(alone.settling.calls[0], ctx.messages)
+            return alone
         key = index, ids_of(response)
         if self._over is not None and self._over.key == key:
             return self._over
@@ -327,9 +331,7 @@ class Turns:
             response, results = self._results
             index, _ = issuer_of(ctx.messages, next(iter(ids_of(response)), None))
             self._results = None
-            if ctx.tool_manager is not None and ctx.tool_manager.tools is None:  # none of the calls was approved
-                ctx = replace(ctx, tool_manager=await ctx.tool_manager.for_run_step(ctx))
-            self._begin(ctx, index, response, results)
+            self._begin(await prepared(ctx), index, response, results)
         await self._settle()
         turn = self._turn
         if turn is None or not turn.aside or waits:
@@ -338,7 +340,7 @@ class Turns:
         index, issuer = issuer_of(ctx.messages, turn.places[0].part.tool_call_id)
         if issuer is not None:
             results = {call_id: told.get(call_id, ToolDenied("the run went on without it")) for call_id in turn.aside}
-            self._begin(ctx, index, issuer, results)
+            self._begin(await prepared(ctx), index, issuer, results)
             await self._settle()
 
     async def _settle(self) -> None:
@@ -386,6 +388,8 @@ class Turns:
 def _rewritten(call: Call, place: Place, arguments: Mapping[str, Any]) -> Call | None:
     """Return a call as it will run, where a hook has given its tool other arguments than were validated, else None."""
     checked = place.checked
+    if checked is None and place.part.args is None:  # a call of its own, of which its toolset knows no more
+        return replace(call, arguments=plain(arguments), given=arguments)
     if checked is None or place.edited is not None or checked.arguments == arguments:
         return None
     return replace(call, arguments=plain(arguments), given=arguments)
@@ -393,10 +397,6 @@ def _rewritten(call: Call, place: Place, arguments: Mapping[str, Any]) -> Call |
 
 def _nothing() -> Program[None]:
     yield from ()
-
-
-def _unapproved(ctx: RunContext[Any]) -> RunContext[Any]:
-    return replace(ctx, tool_call_approved=False)
 
 
 __all__ = ["Turns"]

@@ -28,6 +28,8 @@ class Call:
         refused: why its framework runs nothing of it (it has no such tool, or the tool cannot take the arguments), or
             None. It is a failure of its turn like any other: a mail about a room does not leave when the room was asked
             for in words that nobody can take.
+        untaken: its tool does not take these arguments. Either something of the framework's gives it others before it
+            runs (a hook that adds a tenant, say), or the framework tells its model, and `AgentTurn.turn_down` the turn.
 
     >>> from settlemark._model.declare import declare
     >>> Call("look", {"at": "sky"}, declare("look", "read")).acts
@@ -40,6 +42,7 @@ class Call:
     call_id: str | None = None
     given: Mapping[str, Any] | None = None
     refused: str | None = None
+    untaken: bool = False
 
     @property
     def acts(self) -> bool:
@@ -56,6 +59,7 @@ class PlacedCall:
         seat: its place in the turn's order.
         placed: holds its place among the transaction's effects.
         refused: why its framework runs nothing of it, or None.
+        untaken: its tool does not take the arguments that it has so far.
         effects: what it asked for; more than one where a wrapper made it again with other arguments.
         failed: why it failed, in words.
         skipped: the turn goes on without it, although it failed.
@@ -69,6 +73,7 @@ class PlacedCall:
     seat: Seat
     placed: Effect
     refused: str | None = None
+    untaken: bool = False
     effects: list[Effect] = field(default_factory=list[Effect])
     failed: str | None = None
     skipped: bool = False
@@ -77,7 +82,7 @@ class PlacedCall:
 
     def of(self, call: Call) -> Self:
         """Take note of what else is known of the call, and return this."""
-        self.refused = call.refused
+        self.refused, self.untaken = call.refused, call.untaken
         return self
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from settlemark.agents import AgentRun, Call
-from settlemark.hosting import host_of
+from settlemark.hosting import host_of, run_async
 
 
 def turn_of(office, settlement, place, job=None):
@@ -39,3 +39,36 @@ def test_a_turn_of_nothing_else_is_over_before_it_begins(office, settlement):
     call = Call("look", {}, settlement.declared("look"), refused="it takes a room")
     turn = AgentRun(settlement, "trip-42").work().turn([call, call])
     assert (turn.settled, settlement.transactions()) == (True, [])
+
+
+# ---- what is turned down only when it has come
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+async def test_one_that_is_turned_down_when_it_has_come_is_a_failure_of_its_turn_too(office, settlement, place):
+    calls = office.calls(settlement, ("book", {"room": "1"}), ("mail", {"to": "ada"}))
+    calls.insert(place, Call("mail", {}, settlement.declared("mail"), untaken=True))
+    turn = AgentRun(settlement, "trip-42").work().turn(calls)
+    told = []
+    for number in range(3):
+        if number == place:
+            await run_async(turn.turn_down(number, "it takes an address", waits=False))
+        else:
+            told.append((number, await office.answer(turn, number, waits=False)))
+    corrected = turn.corrections()
+    texts = [corrected.get(number, text) for number, text in told]
+
+    assert office.log == ([] if place == 0 else [("book", "1"), ("unbook", "1")])
+    assert all("mail" in text and ("undone" in text or "not run" in text or "never left" in text) for text in texts)
+    assert (turn.settled, host_of(settlement).protocol.live, settlement.residue()) == (True, {}, [])
+
+
+async def test_one_that_its_tool_did_not_take_acts_when_it_was_given_other_arguments(office, settlement):
+    calls = office.calls(settlement, ("book", {"room": "1"}))
+    calls.append(Call("mail", {}, settlement.declared("mail"), untaken=True))
+    turn = AgentRun(settlement, "trip-42").work().turn(calls)
+    booked = await office.answer(turn, 0, waits=False)
+    given = Call("mail", {"to": "ada"}, settlement.declared("mail"))
+    await run_async(turn.perform(1, lambda: office.mail("ada"), rewritten=given))
+
+    assert (booked, office.log, turn.settled) == ("book 1", [("book", "1"), ("mail", "ada")], True)

@@ -158,14 +158,13 @@ def test_what_nobody_declared_keeps_its_answer_when_a_later_call_fails_and_is_na
 def test_a_call_that_its_framework_turns_down_keeps_nobody_waiting_and_leaves_nothing_half_done(
     driver, world, settlement, wrong, place, face
 ):
-    """CrewAI tells nobody of such a call: there its turn is all there; elsewhere it is a failure like any other."""
     first = [("book", "Ada"), ("mail", "ada")]
     first.insert(place, wrong)
 
     settled = play(driver, desk(world), turns(first, [("book", "Cee")]), settlement, face=face)
 
     standing = world.standing()
-    assert (standing["book Ada"], standing["mail ada"]) == ((1, 1) if driver.name == "crewai" else (0, 0))
+    assert (standing["book Ada"], standing["mail ada"]) == (0, 0)
     assert (unaccounted(world, settlement), unfinished(settlement), settlement.residue()) == ([], [], [])
     if settled.error is None:
         assert standing["book Cee"] == 1

@@ -229,7 +229,7 @@ def test_a_call_that_crewai_turns_down_keeps_nobody_waiting(world, patient, neve
 
     settled_crew(crew_of(llm, tools_of(trip(world))), patient, run="r").kickoff()
 
-    assert world.log == ["book Ada", "mail ada"]
+    assert world.log in ([], ["book Ada", "cancel Ada"])
     assert told in texts(llm)[place]
 
 

@@ -36,7 +36,7 @@ def refuse_unasked(turn: OpenTurn, fix: str) -> Program[None]:
     if attempt.replay is not None or attempt.approver is not None or attempt.parks is not None or not turn.undoes:
         return
     driver = host_of(turn.settlement).driver
-    effects = [call.placed for call in turn.calls if not (call.over or call.refused)]
+    effects = [call.placed for call in turn.calls if not (call.over or call.refused or call.untaken)]
     if driver.kernel.judging.policy is None and not any(effect.declaration.approve for effect in effects):
         return
     try:

@@ -151,6 +151,13 @@ class Gathering:
             call.recall(turn.attempt.effects)
             yield from turn.leave(call, error=control)
 
+    def turn_down(self, place: int, why: str, begin: Callable[[], Program[Opened]]) -> Program[None]:
+        """Say that a call has come, and that its framework has told its model why its tool runs nothing of it."""
+        opened = yield from self.open(begin)
+        if place in opened.calls:
+            turn, call = opened.calls[place]
+            yield from turn.leave(call, failed=why)
+
     def _leave_out(self, opened: Opened) -> None:
         for place in self.roll.absent:
             placed = opened.calls.get(place)

@@ -215,7 +215,7 @@ class AgentTurn:
                 if isinstance(known, Decision):
                     return (yield from self._answered_before(place, opened, known, unpack))
                 yield from self._attendance.until_come(place)
-                self._seat_as_run(opened)
+                self._seat_as_run(opened, place)
             except (Exception, GeneratorExit):
                 raise
             except BaseException as cut:
@@ -254,9 +254,9 @@ class AgentTurn:
             yield from turn.answer(seat)
         return known.answer(self.as_run(place), unpack)
 
-    def _seat_as_run(self, opened: Opened) -> None:
-        """Have the calls that have come stand in the order with the scopes on which they will act."""
-        for place in [place for place in list(self._rewritten) if place in opened.calls]:
+    def _seat_as_run(self, opened: Opened, last: int) -> None:
+        """Have calls that have come, up to the `last`, stand in the order with the scopes on which they will act."""
+        for place in sorted(place for place in list(self._rewritten) if place in opened.calls and place <= last):
             (turn, seat), call = opened.calls[place], self.as_run(place)
             if not seat.over and seat.arguments != call.arguments:
                 with suppress(ScopeError):  # it is told so when it runs
@@ -311,6 +311,11 @@ class AgentTurn:
     def absent(self, place: int) -> None:
         """Say that a call will not come: the framework answers it itself, or nobody will."""
         self._attendance.give_up(place)
+
+    def turn_down(self, place: int, why: str, *, waits: bool) -> Program[None]:
+        """Say that the framework has told the model why a call's tool runs nothing of it: the turn has failed."""
+        self._arrive(place, waits=waits)
+        return self._gathering.turn_down(place, why, self._begin)
 
     def finish(self) -> Program[None]:
         """Settle it, when the framework has gone on without the calls that have not come; and what it came behind."""
@@ -379,9 +384,8 @@ class AgentTurn:
         self._refuse_late(self.calls[0].tool)
         if self._plan is None and not self._early and (yield from self._work.has_left()):
             yield from self._attendance.until_come(len(self.calls))  # what was left is compared with what will run
-        plan: Plan = self._plan or (yield from self._work.plan(self))
-        self._plan = plan
-        return (yield from self._work.open(plan))
+        self._plan = self._plan or (yield from self._work.plan(self))
+        return (yield from self._work.open(self._plan))
 
     def seated(self) -> Program[None]:
         """Wait until its calls have their places, or it turned out that they will not have any."""
@@ -395,8 +399,7 @@ class AgentTurn:
 
 def _whole(opened: Opened) -> OpenTurn:
     """Return what all calls of a model's turn settle with."""
-    (whole,) = opened.turns
-    return whole
+    return opened.turns[0]
 
 
 __all__ = ["TRIES", "AgentTurn"]
