@@ -28,10 +28,11 @@ class Stated(NamedTuple):
     times: int = 1
 
 
-_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
+# The patterns are texts: `re` compiles each when it is first used, and a program that says nothing pays for none.
+_SENTENCE = r"(?<=[.!?])\s+|\n+"
 # A run of spaces, or of letters, is taken whole, from its beginning: else a long one takes its length squared.
-_CLAUSE = re.compile(r"((?:(?<!\s)\s++)?[;,]\s+(?:(?:but|and)\s+)?|(?<!\s)\s++(?:but|and)\s+)")
-_MAIL = re.compile(r"(?<![\w.+-])[\w.+-]++@[\w-]+(?:\.[\w-]+)+")
+_CLAUSE = r"((?:(?<!\s)\s++)?[;,]\s+(?:(?:but|and)\s+)?|(?<!\s)\s++(?:but|and)\s+)"
+_MAIL = r"(?<![\w.+-])[\w.+-]++@[\w-]+(?:\.[\w-]+)+"
 
 _VERBS = (
     "add approve archive assign book buy cancel charge close complete confirm create credit debit delete deliver deploy"
@@ -73,52 +74,44 @@ _PAST = {form: base for form, base in _DONE.items() if form not in ("withdrawn",
 _ANY_DONE, _ANY_PAST = "|".join(sorted(_DONE)), "|".join(sorted(_PAST))
 _NOT = r"(?P<not>\s+not\b|n['\u2019]t\b|\s+never\b)?"
 _BETWEEN = r"(?:\s+(?:just|already|now|also|successfully|yet|even|ever|neither|\w+ly))*\s+"
-_ACTIVE = re.compile(
-    rf"\b(?:I|we)(?:\s+(?:have|had)|['\u2019]ve){_NOT}{_BETWEEN}(?P<done>{_ANY_DONE})\b"
+_ACTIVE = (
+    rf"(?i)\b(?:I|we)(?:\s+(?:have|had)|['\u2019]ve){_NOT}{_BETWEEN}(?P<done>{_ANY_DONE})\b"
     rf"|\b(?:I|we)(?:\s+(?:just|already|also|successfully|(?P<never>never)))*\s+(?P<past>{_ANY_PAST})\b"
     rf"|\b(?:I|we)\s+did(?P<did>\s+not|n['\u2019]t)\s+(?P<base>{'|'.join(_BASES)})\b"
-    rf"|\b(?:I|we)\s+(?:could|can)(?P<could>\s*not|n['\u2019]t)\s+(?P<able>{'|'.join(_BASES)})\b",
-    re.IGNORECASE,
+    rf"|\b(?:I|we)\s+(?:could|can)(?P<could>\s*not|n['\u2019]t)\s+(?P<able>{'|'.join(_BASES)})\b"
 )
-_AGAIN = re.compile(
-    rf"(?:(?:then|also|already|just)\s+)*(?:(?P<form>{_ANY_PAST}|{_ANY_DONE})"
-    rf"|did(?:\s+not|n['\u2019]t)\s+(?P<base>{'|'.join(_BASES)}))\b",
-    re.IGNORECASE,
+_AGAIN = (
+    rf"(?i)(?:(?:then|also|already|just)\s+)*(?:(?P<form>{_ANY_PAST}|{_ANY_DONE})"
+    rf"|did(?:\s+not|n['\u2019]t)\s+(?P<base>{'|'.join(_BASES)}))\b"
 )
-_PASSIVE = re.compile(
-    rf"\b(?:is|are|was|were|(?:has|have)(?P<nothas>\s+not|n['\u2019]t)?\s+been|been){_NOT}{_BETWEEN}(?P<done>{_ANY_DONE})\b",
-    re.IGNORECASE,
+_PASSIVE = (
+    r"(?i)\b(?:is|are|was|were|(?:has|have)(?P<nothas>\s+not|n['\u2019]t)?\s+been|been)"
+    rf"{_NOT}{_BETWEEN}(?P<done>{_ANY_DONE})\b"
 )
-_NOUN = re.compile(rf"\b(?P<noun>{'|'.join(_NOUNS)})s?\b", re.IGNORECASE)
-_WENT = re.compile(r"\b(?:is|are|was|were|has|have|went|(?P<ill>failed))\b", re.IGNORECASE)
-_WELL = re.compile(r"\b(?:made|done|processed|completed?|confirmed|successful|through)\b", re.IGNORECASE)
-_NEGATED = re.compile(r"\bnot\b|n['\u2019]t\b|\bnever\b", re.IGNORECASE)
+_NOUN = rf"(?i)\b(?P<noun>{'|'.join(_NOUNS)})s?\b"
+_WENT = r"(?i)\b(?:is|are|was|were|has|have|went|(?P<ill>failed))\b"
+_WELL = r"(?i)\b(?:made|done|processed|completed?|confirmed|successful|through)\b"
+_NEGATED = r"(?i)\bnot\b|n['\u2019]t\b|\bnever\b"
 # "No refund was made" denies one; "with no delay", "no later than" and "order no. 7" deny nothing.
-_NONE = re.compile(
-    r"\b(?:none|nothing|nobody|no[ -]one|neither)\b"
+_NONE = (
+    r"(?i)\b(?:none|nothing|nobody|no[ -]one|neither)\b"
     r"|(?<!\bwith\s)(?<!\bin\s)(?<!\bat\s)(?<!\bfor\s)(?<!\bby\s)(?<!\bis\s)\bno\b"
-    r"(?!\.|\s*\d|\s+(?:doubt|later|less|longer|matter|more|problem|sooner))",
-    re.IGNORECASE,
+    r"(?!\.|\s*\d|\s+(?:doubt|later|less|longer|matter|more|problem|sooner))"
 )
-_UNTRUE = re.compile(
-    r"(?:\bnot|n['\u2019]t)\s+(?:true|correct|the\s+case)\s+that\b|\b(?:false|untrue)\s+that\b", re.IGNORECASE
-)
-_OPEN = re.compile(
-    r"^\W*(?:if|once|when|whenever|after|before|unless|until|as soon as)\b"
+_UNTRUE = r"(?i)(?:\bnot|n['\u2019]t)\s+(?:true|correct|the\s+case)\s+that\b|\b(?:false|untrue)\s+that\b"
+_OPEN = (
+    r"(?i)^\W*(?:if|once|when|whenever|after|before|unless|until|as soon as)\b"
     r"|\b(?:will|shall|would|should|may|might|must|to|can|could|cannot|can['\u2019]t|going to)"
     r"\s+(?:\w+\s+)?(?:be|have)\b"
     r"|['\u2019]ll\b|\b(?:I|we)\s+wish\b|\b(?:nothing|nobody|no\s+one|none)\s+else\b|\bno\s+other\b"
-    r"|\b(?:nearly|hardly|barely|scarcely|partly|partially|almost|(?:less|fewer|more)\s+than)\b",
-    re.IGNORECASE,
+    r"|\b(?:nearly|hardly|barely|scarcely|partly|partially|almost|(?:less|fewer|more)\s+than)\b"
 )
 # A clause that goes on with what the one before it states, "and 5 USD", has no subject of its own and no verb to come.
-_OTHERWISE = re.compile(
-    r"\b(?:I|we|you|he|she|they|it)\b|\b(?:will|shall|would|should|may|might|must|can|could|cannot)\b", re.IGNORECASE
-)
-_DENIED_TOO = re.compile(r"(?:(?:and|but)\s+)?not\s+", re.IGNORECASE)
-_INSTEAD = re.compile(r"(?:only|just|instead|rather)\b", re.IGNORECASE)
-_FILLER = re.compile(r"(?:(?:only|just|instead|rather|not|of|the|full|to|for)\s+)*", re.IGNORECASE)
-_TIMES = re.compile(r"\b(?:(?P<twice>twice)|thrice|(?P<number>two|three|four|five|\d{1,3})\s+times)\b", re.IGNORECASE)
+_OTHERWISE = r"(?i)\b(?:I|we|you|he|she|they|it)\b|\b(?:will|shall|would|should|may|might|must|can|could|cannot)\b"
+_DENIED_TOO = r"(?i)(?:(?:and|but)\s+)?not\s+"
+_INSTEAD = r"(?i)(?:only|just|instead|rather)\b"
+_FILLER = r"(?i)(?:(?:only|just|instead|rather|not|of|the|full|to|for)\s+)*"
+_TIMES = r"(?i)\b(?:(?P<twice>twice)|thrice|(?P<number>two|three|four|five|\d{1,3})\s+times)\b"
 _NUMBERS = {"two": 2, "three": 3, "four": 4, "five": 5}
 
 
@@ -128,7 +121,7 @@ def sentences(text: str) -> list[str]:
     >>> sentences("It costs 2.50 EUR. Fine! Write to a.b@x.example.")
     ['It costs 2.50 EUR.', 'Fine!', 'Write to a.b@x.example.']
     """
-    return [each for found in _SENTENCE.split(text) if (each := found.strip())]
+    return [each for found in re.split(_SENTENCE, text) if (each := found.strip())]
 
 
 def stated(text: str) -> list[Stated]:
@@ -152,7 +145,7 @@ class _Found:
 
     def mentioned(self) -> Iterator[tuple[tuple[str, ...], int]]:
         """Yield what is mentioned with it, each amount and each address by itself, and how often."""
-        told = [(list(amounts_in(each)), _MAIL.findall(each), _times_in(each)) for each in self.clauses]
+        told = [(list(amounts_in(each)), re.findall(_MAIL, each), _times_in(each)) for each in self.clauses]
         amounts = [amount for found, _, times in told for amount in found * times]
         addresses = [address for _, found, _ in told for address in found]
         if not amounts and not addresses:
@@ -172,7 +165,7 @@ class _Found:
 
 
 def _times_in(clause: str) -> int:
-    times = _TIMES.search(clause)
+    times = re.search(_TIMES, clause)
     if times is None:
         return 1
     number = "2" if times["twice"] else (times["number"] or "3").lower()
@@ -182,9 +175,9 @@ def _times_in(clause: str) -> int:
 def _stated_by(sentence: str) -> Iterator[Stated]:
     found: list[_Found] = []
     goes_on = False
-    parts = _CLAUSE.split(sentence)
+    parts = re.split(_CLAUSE, sentence)
     for joint, clause in zip(["", *parts[1::2]], parts[::2], strict=True):
-        is_open = bool(_OPEN.search(clause))
+        is_open = bool(re.search(_OPEN, clause))
         one = None if is_open else _stated_in(clause)
         if one is None and found and goes_on and not is_open:
             goes_on = _goes_on(found, clause, joint)
@@ -200,29 +193,29 @@ def _stated_by(sentence: str) -> Iterator[Stated]:
 def _goes_on(found: list[_Found], clause: str, joint: str) -> bool:
     """Add a clause to what was stated before it; returns whether a next one may go on from there."""
     before, turns = found[-1], "but" in joint.lower() or ";" in joint
-    again = _AGAIN.match(clause)
+    again = re.match(_AGAIN, clause)
     if again is not None:
         form = (again["form"] or "").lower()
         verb = _PAST.get(form) or _DONE.get(form) or again["base"].lower()
-        negated = again["base"] is not None or bool(_NONE.search(clause)) or (before.negated and not turns)
+        negated = again["base"] is not None or bool(re.search(_NONE, clause)) or (before.negated and not turns)
         found.append(_Found(verb, negated, [clause]))
         return True
-    if _OTHERWISE.search(clause):
+    if re.search(_OTHERWISE, clause):
         return False
-    if _DENIED_TOO.match(clause) or (before.negated and (turns or _INSTEAD.match(clause))):
+    if re.match(_DENIED_TOO, clause) or (before.negated and (turns or re.match(_INSTEAD, clause))):
         # "…, not 50 EUR" denies it of that alone; "not …, only 20 EUR" states it of that
         if not _names(clause):
             return False
-        found.append(_Found(before.verb, bool(_DENIED_TOO.match(clause)), [clause]))
+        found.append(_Found(before.verb, bool(re.match(_DENIED_TOO, clause)), [clause]))
         return True
     before.clauses.append(clause)
     return True
 
 
 def _names(clause: str) -> bool:
-    begins = _FILLER.match(clause)
+    begins = re.match(_FILLER, clause)
     rest = clause[begins.end() :] if begins else clause
-    return bool(MONEY.match(rest) or _MAIL.match(rest))
+    return bool(re.match(MONEY, rest) or re.match(_MAIL, rest))
 
 
 def _stated_in(clause: str) -> tuple[str, bool] | None:
@@ -230,11 +223,11 @@ def _stated_in(clause: str) -> tuple[str, bool] | None:
     verb, negated = _verb_in(clause)
     if verb is None:
         return None
-    return verb, (negated or bool(_NONE.search(clause))) is not bool(_UNTRUE.search(clause))
+    return verb, (negated or bool(re.search(_NONE, clause))) is not bool(re.search(_UNTRUE, clause))
 
 
 def _verb_in(clause: str) -> tuple[str | None, bool]:
-    active = _ACTIVE.search(clause)
+    active = re.search(_ACTIVE, clause)
     if active is not None:
         form = next(active[name] for name in ("done", "past", "base", "able") if active[name]).lower()
         negated = any(active[name] for name in ("not", "never", "did", "could"))
@@ -242,8 +235,8 @@ def _verb_in(clause: str) -> tuple[str | None, bool]:
     noun = _noun_in(clause)
     if noun is not None:
         word, failed = noun
-        return _NOUNS[word.lower()], failed or bool(_NEGATED.search(_UNTRUE.sub("", clause)))
-    passive = _PASSIVE.search(clause)
+        return _NOUNS[word.lower()], failed or bool(re.search(_NEGATED, re.sub(_UNTRUE, "", clause)))
+    passive = re.search(_PASSIVE, clause)
     if passive is None:
         return None, False
     return _DONE[passive["done"].lower()], bool(passive["not"] or passive["nothas"])
@@ -252,11 +245,12 @@ def _verb_in(clause: str) -> tuple[str | None, bool]:
 def _noun_in(clause: str) -> tuple[str, bool] | None:
     """Return the noun of which a clause says how it went, and whether it failed: each word is looked at once."""
     for part in re.split(r"[,;]", clause):
-        noun = _NOUN.search(part)
+        noun = re.search(_NOUN, part)
         if noun is None:
             continue
-        well = max((found.start() for found in _WELL.finditer(part)), default=-1)
-        for went in _WENT.finditer(part, noun.end()):
+        rest = part[noun.end() :]
+        well = max((found.start() for found in re.finditer(_WELL, rest)), default=-1)
+        for went in re.finditer(_WENT, rest):
             if went["ill"] is not None or went.end() <= well:
                 return noun["noun"], went["ill"] is not None
     return None

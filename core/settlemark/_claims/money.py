@@ -67,18 +67,18 @@ _FACTOR = rf"(?:[\s-]?(?P<{{0}}>{'|'.join(_FACTORS)})\b)?"
 _CODE = rf"(?:{'|'.join(_WELL_KNOWN)}|(?-i:{'|'.join(_OTHERS)}))"
 _NAME = rf"(?:{'|'.join(_NAMES)})s?"
 _SIGN = f"[{''.join(_SIGNS)}]"
-MONEY = re.compile(
-    rf"(?P<front>{_SIGN}|\b{_CODE})\s?(?P<behind>{_NUMBER}){_FACTOR.format('one')}(?![\d])"
+# A text: `re` compiles it when it is first used.
+MONEY = (
+    rf"(?i)(?P<front>{_SIGN}|\b{_CODE})\s?(?P<behind>{_NUMBER}){_FACTOR.format('one')}(?![\d])"
     rf"|(?P<before>{_NUMBER}){_FACTOR.format('two')}[\s-]?(?P<unit>{_SIGN}(?!\d)|(?:{_CODE}|{_NAME})\b)"
-    rf"|(?P<spelled>{_SPELLED}){_FACTOR.format('three')}[\s-]?(?P<name>{_NAME})\b",
-    re.IGNORECASE,
+    rf"|(?P<spelled>{_SPELLED}){_FACTOR.format('three')}[\s-]?(?P<name>{_NAME})\b"
 )
 _GROUPED = (
-    re.compile(rf"\d{{1,3}}(?:{_GAP}\d{{3}})+(?:[.,]\d+)?"),
-    re.compile(r"[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?"),
-    re.compile(r"[1-9]\d{0,2}(?:\.\d{3})+(?:,\d+)?"),
+    rf"\d{{1,3}}(?:{_GAP}\d{{3}})+(?:[.,]\d+)?",
+    r"[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?",
+    r"[1-9]\d{0,2}(?:\.\d{3})+(?:,\d+)?",
 )
-_PLAIN = re.compile(r"\d+(?:[.,]\d+)?")
+_PLAIN = r"\d+(?:[.,]\d+)?"
 
 
 def money_in(sentence: str) -> tuple[str, str] | None:
@@ -98,7 +98,7 @@ def amounts_in(text: str) -> Iterator[tuple[str, str]]:
     >>> list(amounts_in("CHF 1'020, 10,00 EUR, 1.000,50 EUR, $20k, five euros, and 1,0,0 EUR"))
     [('1020', 'CHF'), ('10.00', 'EUR'), ('1000.50', 'EUR'), ('20000', 'USD'), ('5', 'EUR'), ('1,0,0', 'EUR')]
     """
-    for found in MONEY.finditer(text):
+    for found in re.finditer(MONEY, text):
         unit = found["front"] or found["unit"] or found["name"]
         number = found["behind"] or found["before"] or found["spelled"]
         code = _SIGNS.get(unit) or _NAMES.get(unit.lower().removesuffix("s"), unit.upper())
@@ -117,11 +117,11 @@ def _number(text: str, *, whole: bool) -> str | None:
     """Return a number with a decimal point, and without what groups its digits; None where it cannot be told."""
     if text[0].isalpha():
         return str(sum(_WORDS[word] for word in re.split(r"[-\s]", text)))
-    if whole or not _PLAIN.fullmatch(text):  # 1.500 EUR are 1500, and 1.500 million EUR 1.5 million
+    if whole or not re.fullmatch(_PLAIN, text):  # 1.500 EUR are 1500, and 1.500 million EUR 1.5 million
         for grouped in _GROUPED:
-            if grouped.fullmatch(text):
+            if re.fullmatch(grouped, text):
                 return _ungrouped(text)
-    return text.replace(",", ".") if _PLAIN.fullmatch(text) else None
+    return text.replace(",", ".") if re.fullmatch(_PLAIN, text) else None
 
 
 def _ungrouped(text: str) -> str:
