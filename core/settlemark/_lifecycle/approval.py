@@ -27,7 +27,7 @@ from settlemark._model import json_text
 from settlemark._model.disposition import Disposition
 from settlemark._observe.events import Recovered
 from settlemark._observe.logs import about
-from settlemark._protocol.holdings import Halt, Txn
+from settlemark._protocol.holdings import Halt
 from settlemark._protocol.protocol import Protocol
 from settlemark._protocol.states import FINISHED, State, Tag
 from settlemark._report.questions import Question, asked, is_parked, questions
@@ -244,9 +244,7 @@ class Answers:
             rest = [one.key for one in mine if one.answer is None]
             return False, f"{len(rest)} more of it to be approved: {', '.join(rest)}"
         edits = {key: answer["arguments"] for key, answer in said if answer.get("arguments") is not None}
-        with self._kernel.local as protocol:
-            txn = protocol.named.get(name)
-            waits = "" if txn is None else self._keeps_waiting(protocol, txn, yes=no is None, edited=bool(edits))
+        waits: str = yield from self._kernel.step(partial(self._keeps_waiting, name, no is None, edits))
         if waits:
             return False, waits
         try:
@@ -279,14 +277,18 @@ class Answers:
         still: list[Question] = yield from self._kernel.step(questions)
         return any(one.transaction == name for one in still)
 
-    def _keeps_waiting(self, protocol: Protocol, txn: Txn, *, yes: bool, edited: bool) -> str:
+    def _keeps_waiting(
+        self, name: str, yes: bool, edits: Mapping[str, Mapping[str, Any]], protocol: Protocol, book: Book
+    ) -> str:
         """Return what keeps an answered transaction from settling in this process; "" when nothing does."""
-        halt = protocol.halted(txn)
-        if halt is not None:
-            return _until_resumed(halt)
-        if yes and self._parking.lacks_hooks(txn, edited=edited):
+        txn = protocol.named.get(name)
+        halt = None if txn is None else protocol.halted(txn)
+        if txn is None or halt is not None:
+            return "" if halt is None else _until_resumed(halt)
+        if yes and self._parking.lacks_hooks(txn, edited=bool(edits)):
             return "its before_commit= hooks are not known in this process: enter its name with them"
-        return ""
+        lacking = [self._parking.lacks_limits(book, key) for key in edits] if yes else []
+        return next(filter(None, lacking), "")
 
     def _take_back_said(self, name: str, unfit: Unfit) -> Program[None]:
         """Take an answer back whose arguments do not fit its call."""
