@@ -31,7 +31,7 @@ from settlemark._protocol.holdings import Halt
 from settlemark._protocol.protocol import Protocol
 from settlemark._protocol.states import FINISHED, State, Tag
 from settlemark._report.questions import Question, asked, is_parked, questions
-from settlemark.ledger._approvals import put_again
+from settlemark.ledger._approvals import approval_of_key, put_again
 from settlemark.ledger._contract import Book, RecordedEffect, RecordedTransaction, Said
 from settlemark.ledger._links import Link, use_link
 
@@ -91,7 +91,7 @@ class Answers:
             waiting = questions(protocol, book)
             mine = [one for one in waiting if one.key == which] or [one for one in waiting if one.transaction == which]
             if not mine:
-                return [], False, self._said_before(book, which, decision), []
+                return [], False, self._said_before(book, which, voice), []
             if arguments is not None and len(mine) > 1:
                 raise UsageError(
                     f"{len(mine)} calls of {which} wait for a person: name the one whose arguments these are by its"
@@ -102,7 +102,7 @@ class Answers:
                 if one.answer is not None:
                     _refuse_other(one.key, str(one.answer.get("decision")), one.answered_by, decision)
                     if one.answer.get("arguments") != answer.get("arguments"):
-                        _refuse_other(one.key, "edit, with other arguments,", one.answered_by, decision)
+                        _refuse_other(one.key, _OTHERS, one.answered_by, decision)
                     continue
                 self._refuse_unrecordable(one, arguments)
                 fresh.append(one)
@@ -322,7 +322,7 @@ class Answers:
                 key=one.key,
             )
 
-    def _said_before(self, book: Book, which: str, decision: Answer) -> bool:
+    def _said_before(self, book: Book, which: str, voice: Voice) -> bool:
         """Return whether a call that no longer waits, and was answered alike, is over.
 
         Raises:
@@ -338,7 +338,11 @@ class Answers:
                 key=which,
             )
         for effect, found in told:
-            _refuse_other(effect.row.key, found, effect.said_by, decision)
+            _refuse_other(effect.row.key, found, effect.said_by, voice.decision)
+            record = approval_of_key(book, effect.row.key)
+            edits = {vote.digest for vote in record.votes if vote.decision == "edit"} if record else set[str]()
+            if voice.decision == "edit" and edits and voice.vote("", 0.0).digest not in edits:
+                _refuse_other(effect.row.key, _OTHERS, effect.said_by, voice.decision)
         return recorded is not None and recorded.state in FINISHED
 
 
@@ -365,6 +369,7 @@ def _answered(effect: RecordedEffect) -> str | None:
     return None if effect.disposition is None else _ANSWERS.get(effect.disposition)
 
 
+_OTHERS = "edit, with other arguments"
 _ANSWERS: dict[Disposition, Answer] = {
     Disposition.APPROVED: "approve",
     Disposition.REJECTED: "reject",

@@ -64,6 +64,16 @@ def test_what_would_act_where_a_halt_is_waits_for_its_end_as_any_answer_and_acts
     assert (paid, purse(desk), desk.approvals()) == ([("bee", 5)], (5, 0), [])
 
 
+def test_who_gives_others_when_it_is_over_is_told_so_and_who_gives_the_same_is_not(desk, paid):
+    given = {"account": "ada", "amount": 70}
+    assert desk.approve("case-7", by="ada", arguments=given).settled
+    again = desk.approve("case-7", by="ada", arguments=given)
+    assert (again.news, again.settled) == (False, True)
+    with pytest.raises(UsageError, match="was answered already by ada: edit, with other arguments; nothing was"):
+        desk.approve("case-7", by="ada", arguments={"account": "ada", "amount": 71})
+    assert (paid, purse(desk)) == ([("ada", 70)], (70, 0))
+
+
 # ---- where nothing judges or counts them
 
 
