@@ -46,6 +46,15 @@ def test_what_spends_more_than_is_left_is_taken_back_and_its_author_may_answer_a
     assert desk.audit("case-7").intact
 
 
+@pytest.mark.parametrize("given", [["account"], "bee", 7])
+def test_what_is_no_mapping_of_arguments_is_refused_and_nothing_is_recorded(desk, paid, given):
+    with pytest.raises(UsageError, match="arguments= is .*: give a mapping of names to values; nothing was recorded"):
+        desk.approve("case-7", by="ada", arguments=given)
+    with pytest.raises(UsageError, match="a call is named by its key, a text, not None"):
+        desk.approve(None, by="ada")
+    assert (asked(desk), paid) == ((None, (), (0, 60)), [])
+
+
 def test_who_gave_too_much_may_say_no(desk, paid):
     with pytest.raises(UsageError, match="spend too much"):
         desk.approve("case-7", by="ada", arguments={"account": "ada", "amount": 101})
