@@ -99,7 +99,18 @@ def test_what_others_have_changed_since_is_named(settlement):
 
 def test_what_cannot_be_a_decision_is_refused_and_nothing_is_recorded(settlement):
     with settlement.transaction("treasury") as tx:
-        for title, more in (("", {}), (" ", {}), ("sweep", {"alternatives": [object()]})):
+        for title, more in (
+            ("", {}),
+            (" ", {}),
+            ("sweep", {"alternatives": [object()]}),
+            ("sweep", {"alternatives": "hold"}),
+            ("sweep", {"alternatives": {"hold": 1}}),
+            ("sweep", {"alternatives": 7}),
+            ("sweep", {"grounds": "rate:/A"}),
+            ("sweep", {"grounds": Scope.parse("rate:/A")}),
+            ("sweep", {"because": 7}),
+            ("sweep", {"policy": 7}),
+        ):
             with pytest.raises(UsageError):
                 tx.decide(title, **more)
         with pytest.raises(UsageError, match="no effect"):

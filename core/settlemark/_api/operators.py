@@ -10,6 +10,7 @@ from settlemark._api.checked import checked_word
 from settlemark._api.host import EFFECT_KEY, Host
 from settlemark._approvals.terms import names_in
 from settlemark._edges.errors import InDoubt, UsageError
+from settlemark._edges.given import mapping
 from settlemark._edges.text import KEY, WHO, brief, prose
 from settlemark._lifecycle.asked.answered import Answer, Answered
 from settlemark._lifecycle.resolution import Doubt
@@ -271,6 +272,7 @@ class Operators:
                 f'{brief(decision)} is no answer: "approve", "reject", or "edit" with arguments=; nothing was recorded'
             )
         if arguments is not None:
+            arguments = mapping(arguments, "arguments=")
             json_text.check(arguments)
         told = None if because is None else prose(because)
         return self._host.driver.answers.redeem(text, decision, arguments=arguments, because=told)
@@ -285,13 +287,14 @@ class Operators:
         because: str | None,
         seen: str | None,
     ) -> Program[Answered]:
-        key = checked_word(which if isinstance(which, str) else which.key, "a call is named by its key, a text", KEY)
+        key = checked_word(getattr(which, "key", which), "a call is named by its key, a text", KEY)
         who = checked_word(by, "by= is who answers, a text", WHO)
         if seen is not None:
             seen = checked_word(seen, "seen= is the digest of the arguments, a text", KEY)
         if because is not None:
             because = prose(because)
         if arguments is not None:
+            arguments = mapping(arguments, "arguments=")
             json_text.check(arguments)
             decision = "edit"
         return self._host.driver.answers.say(

@@ -15,6 +15,7 @@ from typing import Any, Literal, cast, get_args
 from settlemark._claims.english import bases_of, stated
 from settlemark._claims.money import CURRENCIES
 from settlemark._edges.errors import ScopeError, UsageError
+from settlemark._edges.given import mapping, several
 from settlemark._edges.text import DERIVED, KEY, TOOL, brief, identity
 from settlemark._model import json_text
 from settlemark._model.disposition import ELSEWHERE
@@ -159,18 +160,18 @@ def checked_claim(found: object) -> Claim:
     claim = Claim(found) if isinstance(found, str) else found
     if not isinstance(claim, Claim) or not isinstance(cast("object", claim.text), str) or not claim.text.strip():
         raise UsageError(f"{brief(found)} is no claim: give Claim(text, …), or sentences")
+    of = f"of the claim {brief(claim.text)}"
     if claim.says not in get_args(Says):
-        raise UsageError(
-            f"says={brief(claim.says)} of the claim {brief(claim.text)}: choose 'happened' or 'did_not_happen'"
-        )
+        raise UsageError(f"says={brief(claim.says)} {of}: choose 'happened' or 'did_not_happen'")
     if isinstance(claim.times, bool) or not isinstance(cast("object", claim.times), int) or claim.times < 1:
-        raise UsageError(f"times={brief(claim.times)} of the claim {brief(claim.text)}: give how many, 1 or more")
+        raise UsageError(f"times={brief(claim.times)} {of}: give how many, 1 or more")
     for what, text, most in (("tool", claim.tool, TOOL), ("verb", claim.verb, TOOL), ("key", claim.key, KEY)):
         if text is not None:
             identity(text, f"{what}= of a claim", most)
     if claim.scope is not None:
         identity(Scope.parse(claim.scope).text, "scope= of a claim", DERIVED)
-    json_text.check(dict(claim.matching))
+    several(claim.mentions, f"mentions= {of}")
+    json_text.check(mapping(claim.matching, f"matching= {of}"))
     return claim
 
 
@@ -183,14 +184,9 @@ def outcomes(text: str) -> list[Claim]:
     >>> [(claim.verb, claim.mentions, claim.says) for claim in outcomes("I have refunded 20 EUR. The payment failed.")]
     [('refund', ('20', 'EUR'), 'happened'), ('pay', (), 'did_not_happen')]
     """
+    says: tuple[Says, Says] = ("happened", "did_not_happen")
     return [
-        Claim(
-            each.text,
-            verb=each.verb,
-            mentions=each.mentions,
-            says="did_not_happen" if each.negated else "happened",
-            times=each.times,
-        )
+        Claim(each.text, verb=each.verb, mentions=each.mentions, says=says[each.negated], times=each.times)
         for each in stated(text)
     ]
 

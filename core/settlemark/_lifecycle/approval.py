@@ -27,11 +27,11 @@ from settlemark._model import json_text
 from settlemark._model.disposition import Disposition
 from settlemark._observe.events import Recovered
 from settlemark._observe.logs import about
-from settlemark._protocol.holdings import Halt, Txn
+from settlemark._protocol.holdings import Halt
 from settlemark._protocol.protocol import Protocol
 from settlemark._protocol.states import FINISHED, State, Tag
 from settlemark._report.questions import Question, asked, is_parked, questions
-from settlemark.ledger._approvals import put_again
+from settlemark.ledger._approvals import approval_of_key, put_again
 from settlemark.ledger._contract import Book, RecordedEffect, RecordedTransaction, Said
 from settlemark.ledger._links import Link, use_link
 
@@ -91,7 +91,7 @@ class Answers:
             waiting = questions(protocol, book)
             mine = [one for one in waiting if one.key == which] or [one for one in waiting if one.transaction == which]
             if not mine:
-                return [], False, self._said_before(book, which, decision), []
+                return [], False, self._said_before(book, which, voice), []
             if arguments is not None and len(mine) > 1:
                 raise UsageError(
                     f"{len(mine)} calls of {which} wait for a person: name the one whose arguments these are by its"
@@ -102,7 +102,7 @@ class Answers:
                 if one.answer is not None:
                     _refuse_other(one.key, str(one.answer.get("decision")), one.answered_by, decision)
                     if one.answer.get("arguments") != answer.get("arguments"):
-                        _refuse_other(one.key, "edit, with other arguments,", one.answered_by, decision)
+                        _refuse_other(one.key, _OTHERS, one.answered_by, decision)
                     continue
                 self._refuse_unrecordable(one, arguments)
                 fresh.append(one)
@@ -244,9 +244,7 @@ class Answers:
             rest = [one.key for one in mine if one.answer is None]
             return False, f"{len(rest)} more of it to be approved: {', '.join(rest)}"
         edits = {key: answer["arguments"] for key, answer in said if answer.get("arguments") is not None}
-        with self._kernel.local as protocol:
-            txn = protocol.named.get(name)
-            waits = "" if txn is None else self._keeps_waiting(protocol, txn, yes=no is None, edited=bool(edits))
+        waits: str = yield from self._kernel.step(partial(self._keeps_waiting, name, no is None, edits))
         if waits:
             return False, waits
         try:
@@ -279,14 +277,18 @@ class Answers:
         still: list[Question] = yield from self._kernel.step(questions)
         return any(one.transaction == name for one in still)
 
-    def _keeps_waiting(self, protocol: Protocol, txn: Txn, *, yes: bool, edited: bool) -> str:
+    def _keeps_waiting(
+        self, name: str, yes: bool, edits: Mapping[str, Mapping[str, Any]], protocol: Protocol, book: Book
+    ) -> str:
         """Return what keeps an answered transaction from settling in this process; "" when nothing does."""
-        halt = protocol.halted(txn)
-        if halt is not None:
-            return _until_resumed(halt)
-        if yes and self._parking.lacks_hooks(txn, edited=edited):
+        txn = protocol.named.get(name)
+        halt = None if txn is None else protocol.halted(txn)
+        if txn is None or halt is not None:
+            return "" if halt is None else _until_resumed(halt)
+        if yes and self._parking.lacks_hooks(txn, edited=bool(edits)):
             return "its before_commit= hooks are not known in this process: enter its name with them"
-        return ""
+        lacking = [self._parking.lacks_limits(book, key) for key in edits] if yes else []
+        return next(filter(None, lacking), "")
 
     def _take_back_said(self, name: str, unfit: Unfit) -> Program[None]:
         """Take an answer back whose arguments do not fit its call."""
@@ -320,7 +322,7 @@ class Answers:
                 key=one.key,
             )
 
-    def _said_before(self, book: Book, which: str, decision: Answer) -> bool:
+    def _said_before(self, book: Book, which: str, voice: Voice) -> bool:
         """Return whether a call that no longer waits, and was answered alike, is over.
 
         Raises:
@@ -336,7 +338,11 @@ class Answers:
                 key=which,
             )
         for effect, found in told:
-            _refuse_other(effect.row.key, found, effect.said_by, decision)
+            _refuse_other(effect.row.key, found, effect.said_by, voice.decision)
+            record = approval_of_key(book, effect.row.key)
+            edits = {vote.digest for vote in record.votes if vote.decision == "edit"} if record else set[str]()
+            if voice.decision == "edit" and edits and voice.vote("", 0.0).digest not in edits:
+                _refuse_other(effect.row.key, _OTHERS, effect.said_by, voice.decision)
         return recorded is not None and recorded.state in FINISHED
 
 
@@ -363,6 +369,7 @@ def _answered(effect: RecordedEffect) -> str | None:
     return None if effect.disposition is None else _ANSWERS.get(effect.disposition)
 
 
+_OTHERS = "edit, with other arguments"
 _ANSWERS: dict[Disposition, Answer] = {
     Disposition.APPROVED: "approve",
     Disposition.REJECTED: "reject",

@@ -31,6 +31,7 @@ from settlemark._protocol.holdings import Mode, Txn
 from settlemark._protocol.protocol import Protocol
 from settlemark._protocol.refusals import halted
 from settlemark._protocol.states import Reason, State, Tag
+from settlemark._report.judged import judged_on
 from settlemark._report.questions import gated_in, is_parked
 from settlemark.ledger._approvals import put_again
 from settlemark.ledger._contract import Book, RecordedTransaction
@@ -188,6 +189,10 @@ class Parking:
                     ' without arguments, or split it (park="split") so that each has an answer of its own; nothing'
                     " moved"
                 )
+            changed = edits or [gate["key"] for gate in _gates(recorded, txn, attempt)]
+            for key in changed if approve and edited else ():
+                if lacking := self.lacks_limits(book, key):
+                    raise UsageError(f"{name} cannot be answered with other arguments here: {lacking}; nothing moved")
             if recorded is not None:
                 self._recovery.revived(protocol, book, txn, attempt, recorded)
             else:
@@ -300,6 +305,17 @@ class Parking:
         attempt = self._kernel.attempts.get(txn)
         return txn.hooked and (edited or not txn.judged) and (attempt is None or not attempt.hooks)
 
+    def lacks_limits(self, book: Book, key: str) -> str:
+        """Return why a call cannot leave from this process with arguments given in place of its own; "" if it can.
+
+        What a policy has judged, or a budget counts, would leave unjudged and uncounted where there is none.
+        """
+        judged = judged_on(book, key)
+        if judged is not None and self._kernel.judging.policy is None:
+            return f"the policy {judged.policy} has judged it, and none is in force in this process"
+        counting = {spend.budget for spend in book.purse.spends(key)} - {each.name for each in self._kernel.budgets}
+        return f"it spends {', '.join(sorted(counting))}, and this process has no such budget" if counting else ""
+
     def _alike(self, attempt: Attempt, gate: Effect, edited: Effect) -> Program[Effect]:
         """Return an effect that can be held in the place of another.
 
@@ -359,7 +375,7 @@ def _gates(
     """Return the gated effects that would leave, as recorded or as this process knows them."""
     if recorded is None:
         return tuple(
-            {"tool": e.declaration.tool}
+            {"tool": e.declaration.tool, "key": e.key}
             for e in (attempt.in_order() if attempt is not None else ())
             if e.held and e.outcome is Outcome.QUEUED and e.declaration.kind is EffectClass.IRREVERSIBLE
         )

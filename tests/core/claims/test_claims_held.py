@@ -280,6 +280,8 @@ async def test_a_callers_extractor_and_before_say_may_be_async(quick):
         ({"said": [Claim(" ")]}, UsageError),
         ({"said": [Claim("a", says="maybe")]}, UsageError),
         ({"said": [Claim("a", times=0)]}, UsageError),
+        ({"said": [Claim("a", matching=["amount"])]}, UsageError),
+        ({"said": [Claim("a", mentions="20")]}, UsageError),
         ({"said": [Claim("a", scope="no scope")]}, ScopeError),
         ({"said": [Claim("a", tool="x" * 300)]}, UsageError),
         ({"said": "a", "run": ""}, UsageError),

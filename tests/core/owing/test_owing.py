@@ -206,6 +206,7 @@ def test_what_is_not_owed_cannot_be_waived_and_nothing_changed(settlement, till)
         ({"scope": "no scope"}, UsageError, "no scope"),
         ({"fulfilled_by": "no_such_tool"}, DeclarationError, "no_such_tool"),
         ({"matching": {"amount": object()}}, UsageError, "JSON"),
+        ({"matching": ["amount"]}, UsageError, "mapping of names to values"),
     ],
 )
 def test_bad_input_is_refused_and_nothing_is_owed(settlement, till, wrong, error, said):

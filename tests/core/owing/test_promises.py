@@ -191,6 +191,9 @@ def test_what_is_no_promise_or_no_extractor_is_refused_and_nothing_is_recorded(q
     for extract, match in [
         (lambda text: [7], "is no promise"),
         (lambda text: [" "], "is no promise"),
+        (lambda text: None, "what the extractor returned is None: give a list of them"),
+        (lambda text: text, "what the extractor returned is 'x': give a list of them"),
+        (lambda text: [Promise(text, matching=["amount"])], "matching= of the promise 'x' is"),
         (lambda text: [Promise(text, by=datetime(2026, 1, 1))], "no time zone"),  # noqa: DTZ001
     ]:
         with pytest.raises(UsageError, match=match):

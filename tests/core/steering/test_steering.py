@@ -414,6 +414,7 @@ REFUSED = {
     "too long": (("trip", "add", "x" * 4_001), {"by": "ada"}, "4,000 are the most"),
     "nobody": (("trip", "add", "x"), {"by": ""}, "by= is who says it"),
     "no scope": (("trip", "revise", "x"), {"by": "ada"}, "needs scope="),
+    "no scopes": (("trip", "revise", "x"), {"by": "ada", "scope": 7}, "scope= is 7: give a list of them"),
     "a transaction": (("trip/1", "add", "x"), {"by": "ada"}, "a transaction of the run trip: nothing was said"),
     "a cancelled run": (("gone", "add", "x"), {"by": "ada"}, "was cancelled"),
 }

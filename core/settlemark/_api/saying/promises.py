@@ -22,6 +22,7 @@ from settlemark._api.subjects.debts import Debts
 from settlemark._claims.english import sentences
 from settlemark._claims.money import money_in
 from settlemark._edges.errors import Unowed, UsageError
+from settlemark._edges.given import mapping, several
 from settlemark._edges.text import DERIVED, WHO, brief, identity, prose
 from settlemark._model import json_text
 from settlemark._model.scope import Scope
@@ -132,7 +133,7 @@ class PromiseCheck:
 
     def _holding(self, text: str, run: str) -> Program[list[Promise]]:
         found = yield self._host.driver.kernel.callers.asking(run, self._extract, text)
-        promises = [_checked(each) for each in cast("Iterable[object]", found)]
+        promises = [_checked(each) for each in several(found, "what the extractor returned")]
 
         def look(_protocol: Protocol, book: Book) -> list[Promise]:
             every = [obligation_in(each) for each in book.debts.find(OwedPage(run=run))]
@@ -283,7 +284,7 @@ def _checked(found: object) -> Promise:
         raise UsageError(f"by={by!r} of the promise {brief(promise.text)} has no time zone: give one")
     if promise.to is not None:
         identity(Scope.parse(promise.to).text, "to= of a promise", DERIVED)
-    json_text.check(dict(promise.matching))
+    json_text.check(mapping(promise.matching, f"matching= of the promise {brief(promise.text)}"))
     return promise
 
 

@@ -12,6 +12,7 @@ from settlemark._api.checked import checked_text, checked_word
 from settlemark._api.host import RUN, Host
 from settlemark._api.steered.run import SteeredRun
 from settlemark._edges.errors import UsageError
+from settlemark._edges.given import several
 from settlemark._edges.text import DERIVED, WHO, Most, identity
 from settlemark._model.scope import Scope
 from settlemark._runtime.aio import run_async
@@ -80,7 +81,8 @@ class Steerable:
             raise UsageError(f"{what!r}: choose one of {', '.join(map(repr, get_args(What)))}; nothing was said")
         text = identity(text, "what is said is a text; this one", _TEXT)
         who = checked_word(by, "by= is who says it, a text", WHO)
-        scopes = tuple(Scope.parse(each) for each in ((scope,) if isinstance(scope, str | Scope) else scope))
+        about = (scope,) if isinstance(scope, str | Scope) else several(scope, "scope=")
+        scopes = tuple(map(Scope.parse, about))
         if what != "add" and not scopes:
             raise UsageError(f'{what!r} needs scope=, what it is about, as in scope="hotel:/**"; nothing was said')
         return self._host.driver.steers.say(run, what, text, scopes, by=who)

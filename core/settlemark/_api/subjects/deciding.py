@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from settlemark._acts.decision import Decision
 from settlemark._edges.errors import UsageError
-from settlemark._edges.text import prose
+from settlemark._edges.given import several
+from settlemark._edges.text import brief, prose
 from settlemark._model import json_text
 from settlemark._model.scope import Scope
 
@@ -58,12 +59,15 @@ class Deciding:
         """
         if not isinstance(cast("object", title), str) or not title.strip():
             raise UsageError("a decision has no title: say what is decided, as in tx.decide('sweep to fund A')")
+        for what, text in (("because", because), ("policy", policy)):
+            if text is not None and not isinstance(cast("object", text), str):
+                raise UsageError(f"{what}= of a decision is {brief(text)}: say it in words; nothing is recorded")
         told = {
             "title": prose(title),
             "because": None if because is None else prose(because),
-            "alternatives": json_text.snapshot(list(alternatives)),
+            "alternatives": json_text.snapshot(several(alternatives, "alternatives= of a decision")),
             "policy": None if policy is None else prose(policy),
-            "grounds": [self._ground(ground) for ground in grounds],
+            "grounds": [self._ground(ground) for ground in several(grounds, "grounds= of a decision")],
         }
         body = json_text.encode(told)
         attempt = cast("Attempt", cast("Any", self)._attempt)

@@ -11,6 +11,7 @@ from settlemark._acts.current import current_call
 from settlemark._acts.perform import Program
 from settlemark._attempt.part import Part, inside_of
 from settlemark._edges.errors import DeclarationError, UsageError
+from settlemark._edges.given import mapping
 from settlemark._edges.text import TOOL, Most, identity
 from settlemark._lifecycle.owing import obligations_of
 from settlemark._model import json_text
@@ -41,7 +42,7 @@ def asked(
     """
     text = identity(text, "what is owed is said in words; this", _TEXT)
     tool = "" if fulfilled_by is None else identity(fulfilled_by, "fulfilled_by= is a tool's name; this one", TOOL)
-    given = dict(matching or {})
+    given = {} if matching is None else mapping(matching, "matching=")
     json_text.check(given)
     payload = json_text.encode({"text": text, "matching": json_text.snapshot(given)})
     if len(payload.encode()) > PAYLOAD_BYTES:
