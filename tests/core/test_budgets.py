@@ -240,6 +240,19 @@ def test_the_result_may_tell_the_true_amount_an_overrun_too_and_nonsense_counts_
     assert stand(settlement) == {"run:trip": (charged, "0")}
 
 
+@pytest.mark.parametrize("stops", [ValueError, SystemExit, KeyboardInterrupt])
+def test_whatever_a_function_of_the_true_amount_raises_the_outcome_is_on_record_and_what_was_reserved_is_charged(
+    stops, open_, shop
+):
+    def spent(result):
+        raise stops
+
+    settlement = open_(Budget("usd", 55))
+    buy_all(settlement, buyer(shop, spent={"usd": spent}), "50")
+    (effect,) = [each for one in settlement.transactions() for each in one.effects]
+    assert (effect.outcome, len(shop.bought), stand(settlement)) == ("confirmed", 1, {"run:trip": ("50", "0")})
+
+
 def test_each_run_each_agent_and_each_day_has_a_bucket_of_its_own(open_, shop):
     now = [86_400.0 * 3]
     settlement = open_(

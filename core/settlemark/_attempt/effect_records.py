@@ -116,7 +116,7 @@ def _spent(effect: Effect) -> dict[str, Decimal]:
         return {}
     try:
         return effect.declaration.true_amounts(effect.arguments, effect.own_result())
-    except Exception as error:  # a function's fault must not keep the outcome from the record
+    except BaseException as error:  # a function's fault must not keep the outcome from the record
         log_failure(
             _log,
             f"spent= of {effect.declaration.tool} failed: what was reserved for it is charged",
@@ -146,7 +146,7 @@ def lapse_of(effect: Effect, at: float, payloads: Packer) -> Lapse | None:
         if told is None:
             return None
         due = seconds_of(told)
-    except Exception as error:  # a result that tells no time must not keep its outcome from the record
+    except BaseException as error:  # a result that tells no time must not keep its outcome from the record
         what = f"expires= of {declaration.tool} tells no time: {declaration.then} is due now"
         log_failure(_log, what, error, key=effect.key, tool=declaration.tool)
         due, calls = at, False
@@ -165,7 +165,7 @@ def lapse_of(effect: Effect, at: float, payloads: Packer) -> Lapse | None:
         whole = json_text.encode({"text": text, "matching": json_text.decode(told), "calls": calls})
         if len(whole.encode()) <= PAYLOAD_BYTES:
             payload = whole
-    except Exception as error:
+    except BaseException as error:
         log_failure(_log, f"what {declaration.then} is to be called with cannot be told", error, key=effect.key)
     return Lapse(due, scope, declaration.then, where, payload)
 

@@ -31,7 +31,7 @@ from settlemark._observe.logs import about
 from settlemark._owing.obligation import DUE, Obligation, Owing, id_of, obligation_in, payload_in
 from settlemark._protocol.protocol import Protocol
 from settlemark._protocol.states import State
-from settlemark.ledger._contract import Book, Change
+from settlemark.ledger._contract import Book, Change, RecordedTransaction
 from settlemark.ledger._owed import OwedChange, OwedPage, OwedRow, OwedState, RecordedOwed, Told
 from settlemark.ledger._payloads.payloads import Packer
 
@@ -179,22 +179,29 @@ class Obligations:
         """Have the handlers of due obligations run, each once; report once what has none, or whose handler failed."""
         if not self._kernel.protocol.tools.owed:
             return
-        due: list[Obligation] = yield from self._kernel.step(self._look)
-        for obligation in due:
+        due: list[tuple[Obligation, str]] = yield from self._kernel.step(self._look)
+        for obligation, no in due:
             program = self.handling(obligation)
-            if program is not None:
+            if no:
+                yield from self._alert(obligation, no)
+            elif program is not None:
                 yield from self._handle(obligation, program)
             elif self._kernel.ledger.immediate or self._kernel.ledger.time() - obligation.due >= HANDLER_GRACE:
                 yield from self._alert(obligation, "no handler is declared for it: settlement.on_due(...)")
             else:
                 self.until = min(self.until or obligation.due + HANDLER_GRACE, obligation.due + HANDLER_GRACE)
 
-    def _look(self, protocol: Protocol, book: Book) -> list[Obligation]:
+    def _look(self, protocol: Protocol, book: Book) -> list[tuple[Obligation, str]]:
+        """Return what is due and nobody is at, each with the no of a person to what its handler was to do, if any."""
         now = self._kernel.ledger.time()
         standing = [e for e in book.debts.find(OwedPage(unended=True, untold=True)) if e.state is OwedState.OPEN]
         self.until = next((each.row.due for each in standing if each.row.due > now), None)
         due = (each for each in standing if each.row.due <= now)
-        return [obligation_in(each) for each in due if f"{DUE}{each.row.id}" not in protocol.named]
+        return [
+            (obligation_in(each), _no(book.load(name)))
+            for each in due
+            if (name := f"{DUE}{each.row.id}") not in protocol.named
+        ]
 
     def _handle(self, obligation: Obligation, program: Program[Any]) -> Program[None]:
         try:
@@ -240,6 +247,12 @@ def obligations_of(attempt: Attempt) -> Obligations:
     if found is None:
         raise StateError(f"the settlement of {attempt.name} is gone: keep it while its calls run; nothing is owed")
     return found
+
+
+def _no(handled: RecordedTransaction | None) -> str:
+    """Return who has said no to a call of a handler, which would be asked about again if that ran again."""
+    said = [] if handled is None else [effect for effect in handled.effects if effect.verdict == "reject"]
+    return f"{said[0].said_by or 'the person asked'} said no to {said[0].row.tool}" if said else ""
 
 
 def _refuse_another(row: OwedRow, owing: Owing, name: str) -> None:

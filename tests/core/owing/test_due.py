@@ -130,6 +130,26 @@ def test_a_handler_that_fails_is_undone_and_reported_once(url, open_here, till, 
     assert [record.levelname for record in caplog.records if "its handler failed" in record.message] == ["ERROR"]
 
 
+def test_where_a_person_says_no_to_what_a_handler_would_do_it_is_reported_once_and_not_asked_again(
+    settlement, clock, caplog
+):
+    paid = []
+
+    @effect("irreversible", scope="customer:/{customer}", approve=True)
+    def refund_asked(customer):
+        paid.append(customer)
+
+    owed = promise(settlement, "refund_asked")
+    settlement.on_due(lambda tx, due: tx.call(refund_asked, customer="7"), tool="refund_asked")
+    clock.advance(DAY)
+    settlement.recover()
+    assert settlement.reject(f"due/{owed.id}", by="ada", because="too much").settled
+    settlement.recover()
+    settlement.recover()
+    assert (settlement.approvals(), paid, told(settlement)) == ([], [], [("open", "alerted")])
+    assert caplog.text.count("is not fulfilled: ada said no to refund_asked; fulfil it") == 1
+
+
 def test_without_a_handler_in_any_process_it_is_reported_once_after_a_while(url, open_here, till, clock):
     heard = Heard()
     settlement = open_here(url, observe=heard)

@@ -174,6 +174,21 @@ def test_a_time_that_cannot_be_told_keeps_no_outcome_from_the_record_and_is_repo
     assert (hotel.released, told(quick)) == ([], [("open", "alerted")])
 
 
+@pytest.mark.parametrize("stops", [ValueError, SystemExit, KeyboardInterrupt])
+def test_whatever_a_function_of_its_time_raises_the_outcome_is_on_record_and_a_person_is_told(
+    quick, hotel, clock, stops
+):
+    def until(result):
+        raise stops
+
+    with quick.transaction("trip-42/1") as tx:
+        tx.call(hotel.declared(lambda room: room, expires=until, name="hold"), room="7")
+    assert [str(each.state) for each in quick.transactions()] == ["committed"]
+    clock.advance(1)
+    quick.recover()
+    assert (hotel.released, told(quick)) == ([], [("open", "alerted")])
+
+
 def test_what_redaction_takes_out_of_its_arguments_is_not_called_without_them(open_here, hotel, clock):
     settlement = open_here(payloads=Payloads(redact=["hold"]))
     with settlement.transaction("trip-42/1") as tx:
