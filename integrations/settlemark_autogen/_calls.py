@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, cast
 
@@ -164,12 +165,12 @@ class Calls:
             self._declarations.learn(name, function_of(tool), declared_on=(tool, type(tool)), arguments=arguments)
 
     def call(self, name: str, arguments: Any, call_id: str | None) -> Call:
-        """Return a call as it is settled; one with invalid arguments has no effect, and fails."""
+        """Return a call as it is settled; another workbench may complete arguments that its tool does not take."""
         named = cast("Mapping[str, Any]", arguments) if isinstance(arguments, Mapping) else {}
         try:
             given = as_given(tools_of(self.workbench).get(name), arguments)
         except ValueError:
-            return Call(name, named, Declaration(name, EffectClass.READ), call_id)
+            return Call(name, named, self._declarations.of(name), call_id, untaken=True)
         return Call(name, named, self._declarations.of(name), call_id, given)
 
     def expect(self, issued: Issued) -> None:
@@ -212,6 +213,8 @@ class Calls:
         rewritten = None
         if not is_as_issued(issued, calling.arguments):
             rewritten = self.call(calling.name, calling.arguments, issued.call_id)
+        if (rewritten or issued).untaken:  # it has no effect, and fails in its tool's words
+            rewritten = replace(rewritten or issued, declaration=Declaration(calling.name, EffectClass.READ))
         program = turn.perform(
             place,
             calling.run,

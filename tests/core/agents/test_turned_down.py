@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from functools import partial
+
 import pytest
 
 from settlemark.agents import AgentRun, Call
@@ -72,3 +75,21 @@ async def test_one_that_its_tool_did_not_take_acts_when_it_was_given_other_argum
     await run_async(turn.perform(1, lambda: office.mail("ada"), rewritten=given))
 
     assert (booked, office.log, turn.settled) == ("book 1", [("book", "1"), ("mail", "ada")], True)
+
+
+async def test_it_acts_as_what_it_is_declared_to_be_when_it_was_taken_for_a_read(office, settlement):
+    """A framework's hook may put another tool in its place, too."""
+    office.fails.add(("book", "2"))
+    calls = office.calls(settlement, ("book", {"room": "1"}), ("look", {"room": "1"}), ("book", {"room": "2"}))
+    turn = AgentRun(settlement, "trip-42").work().turn(calls)
+    given = Call("mail", {"to": "ada"}, settlement.declared("mail"))
+    run = (office.book, lambda _: office.mail("ada"), office.book)
+    rooms = ("1", "", "2")
+    for place in range(3):
+        rewritten = given if place == 1 else None
+        with suppress(OSError):
+            act = partial(run[place], rooms[place])
+            await run_async(turn.perform(place, act, waits=False, rewritten=rewritten))
+
+    assert office.log == [("book", "1"), ("unbook", "1")]
+    assert (turn.settled, settlement.residue()) == (True, [])

@@ -223,7 +223,8 @@ class OpenTurn(Deciding):
         Raises:
             ScopeError: nobody can tell on what that acts.
         """
-        made = self._filled(declaration or call.declaration, arguments, given, call.call_id)
+        will_run = call.declaration if declaration is None else as_settled(declaration, self.undoes)
+        made = self._filled(will_run, arguments, given, call.call_id)
         with self._driver.kernel.local:
             call.arguments = arguments
             waiting = call.change(made, held=self.attempt.is_held(made.declaration))
@@ -285,8 +286,8 @@ class OpenTurn(Deciding):
             tell whether it, or one that is the same, happened. Else what the tool raised, also where a person goes on.
         """
         self.refuse_late(call)
-        if declaration is not None and declaration != call.declaration:
-            self.rewrite(call, arguments, given, as_settled(declaration, self.undoes))
+        if declaration is not None and as_settled(declaration, self.undoes) != call.declaration:
+            self.rewrite(call, arguments, given, declaration)
         same = yield from answer_before(self._decided, call, arguments, self.attempt, unpack)
         if same is not None:
             return same()

@@ -260,7 +260,7 @@ class AgentTurn:
             (turn, seat), call = opened.calls[place], self.as_run(place)
             if not seat.over and seat.arguments != call.arguments:
                 with suppress(ScopeError):  # it is told so when it runs
-                    turn.rewrite(seat, call.arguments, call.given)
+                    turn.rewrite(seat, call.arguments, call.given, call.declaration)
 
     def _performed(
         self,
@@ -274,8 +274,8 @@ class AgentTurn:
         **how: Any,
     ) -> Program[Any]:
         """Run a call, say that it is over, and return what gives the last word on it."""
-        turn, seat = placed
-        call = self.as_run(place)
+        (turn, seat), call = placed, self.as_run(place)
+        how["declaration"] = call.declaration
         found: Any = None
         error: BaseException | None = known
         if known is None:
