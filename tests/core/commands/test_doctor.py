@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 from tests.rooms.doctor import files, judge, mounted, surroundings, work
 
-from settlemark import Policy, Settlement, effect
+from settlemark import Policy, Retries, Settlement, effect
 from settlemark._cli.doctor import Severity, examine
 
 GOOD = {
@@ -22,6 +22,10 @@ GOOD = {
 
 @effect("reversible", scope="room:/{hotel}", undo=lambda: None)
 def reserve(hotel): ...
+
+
+@effect("idempotent", scope="room:/{hotel}")
+def keep(hotel): ...
 
 
 @pytest.fixture
@@ -65,6 +69,20 @@ def test_processes_that_judge_by_different_policies_at_once_are_told(tmp_path):
         ((severity, said),) = policies()
         assert (severity, said.startswith("v8 in ")) == ("ok", True)
     assert policies() == [("ok", "no process that is alive has judged a call lately")]
+
+
+def test_residue_that_an_operator_has_dealt_with_is_counted_no_more(tmp_path):
+    url = f"sqlite:///{tmp_path / 'trip.db'}"
+    with Settlement(url, retries=Retries(first=0, most=0)) as settlement:
+        with pytest.raises(ZeroDivisionError), settlement.transaction("trip-1") as tx:
+            for hotel in ("Ada", "Bee"):
+                tx.call(keep, hotel=hotel)
+            raise ZeroDivisionError
+        said = [found(examine(url), "residue")]
+        for left in settlement.residue():
+            settlement.resolve(left, "dealt_with", by="ada")
+            said.append(found(examine(url), "residue"))
+    assert said == [[("note", "2")], [("note", "1")], [("ok", "none")]]
 
 
 # -- the command ----------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from settlemark import Settlement, effect
+from settlemark import Settlement, Tag, effect
 from settlemark.history import analyze, of_ledger, read
 from settlemark.hosting import Disposition
 
@@ -118,3 +118,14 @@ def test_what_somebody_said_of_an_outcome_later_says_nothing_of_the_order():
     in_order = [("cell:/x", "put"), ("cell:/y", "put"), ("page:/home", "publish")]
     assert (record.io, record.co) == (in_order, in_order)
     assert list(record.write_values) == ["mail:/ada", "cell:/x", "page:/home", "cell:/y"]
+
+
+def test_an_effect_that_was_taken_back_says_nothing_of_the_order():
+    with Settlement("memory:") as settlement:
+        one_turn(settlement)
+        (kept,) = map(issued_by_a_model, settlement.transactions())
+    _, first, *rest = kept.effects
+    undone = replace(first, tag=Tag.CLEAN, settled_at=kept.settled_at + 60)
+    (record,) = of_ledger([replace(kept, effects=[undone, *rest])])
+    in_order = [("cell:/y", "put"), ("page:/home", "publish")]
+    assert (record.io, record.co) == (in_order, in_order)

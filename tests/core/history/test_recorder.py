@@ -10,7 +10,7 @@ from math import inf, nan
 import pytest
 
 from settlemark import StateError
-from settlemark.history import HistoryError, Recorder, analyze, read
+from settlemark.history import HistoryError, HistoryFile, OpRecord, Recorder, analyze, read
 
 
 @pytest.fixture(params=["memory", "file"])
@@ -189,3 +189,30 @@ def test_the_clock_and_when_a_cell_was_written_last_are_told(history):
 def test_all_who_record_share_what_they_know_of_its_cells(history):
     recorder, _ = history
     assert recorder.shared(lambda of: {"of": of}) is recorder.shared(lambda of: {})
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [({"seen": None}, {}), ({}, {"late": 1})], ids=["a read", "a second write"]
+)
+def test_only_the_first_write_within_is_the_act_of_the_plan(history, before, after):
+    recorder, records = history
+    plan = recorder.begin("ada", tool="book", registry={"book": "1"})
+    with recorder.acting(plan, {"book": "2"}):
+        if before:
+            recorder.begin("bob", reads=before).commit()
+        recorder.begin("bob").commit(writes={"room": "Ada"})
+        if after:
+            recorder.begin("bob").commit(writes=after)
+    beside = ("bob", None, {}, {})
+    act = ("ada", "book", {"book": "1"}, {"book": "2"})
+    found = [(r.agent, r.planned_tool, r.read_registry, r.write_registry) for r in records()]
+    assert found == ([beside, act] if before else [act, beside])
+
+
+def test_a_recorder_goes_on_at_the_greatest_time_of_a_history_whose_lines_are_in_no_order(tmp_path):
+    path = tmp_path / "h.jsonl"
+    with HistoryFile(path) as file:
+        for time in (1, 3, 2):
+            file.write(OpRecord(agent="ada", read_time=time - 1, write_time=time, write_values={f"x{time}": time}))
+    with Recorder(path) as recorder:
+        assert (recorder.clock, recorder.begin("bob").commit().write_time) == (3, 4)

@@ -112,7 +112,6 @@ class CausalCascade:
                 reader.direct
                 and pred is not None
                 and pred.open
-                and reader is not pred
                 and not reader.commutes_with(pred)
             ):
                 pred.readers.append(reader)
