@@ -108,12 +108,7 @@ class CausalCascade:
             behind = self._behind(reader, pred)
             if behind is not None:
                 self._taint(reader, behind)
-            elif (
-                reader.direct
-                and pred is not None
-                and pred.open
-                and not reader.commutes_with(pred)
-            ):
+            elif reader.direct and pred is not None and pred.open and not reader.commutes_with(pred):
                 pred.readers.append(reader)
             else:
                 self._clear(reader)
