@@ -493,6 +493,8 @@ def test_an_event_loop_halts_and_resumes(settlement):
         ((), {"run": "trip", "agent": "ada"}, "one of: a scope, run=, agent=, everything=True"),
         ((), {"agent": " "}, "agent= is the name of the agent that is halted"),
         ((), {"run": "*"}, "say everything=True"),
+        ((), {"run": "trip/**"}, "has a . before its end, where alone one stands: nothing was halted"),
+        ((), {"run": "*/pay"}, "has a . before its end, where alone one stands: nothing was halted"),
         ((), {"run": " "}, "run= is a run's id"),
         ((PAYMENTS,), {"by": ""}, "by= is who halts it"),
         ((PAYMENTS,), {"because": " "}, "because= is why it is halted"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from math import inf
 from typing import Any
 
 from settlemark._approvals.channel import Occasion
@@ -238,7 +239,18 @@ def count(record: ApprovalRecord, vote: Vote) -> Count:
         return Count(decided=True, news=before is None)
     alike = [each for each in record.votes if each.digest == vote.digest and each.decision != "reject"]
     more = record.quorum - len({one_person(each.by) for each in alike} | {person})
-    return Count(decided=more <= 0, news=before is None, more=max(0, more))
+    refused = ""
+    if before is None and more > _left(record, person):
+        refused = f"nobody would be left to make {record.quorum} who say the same: say what others have said, or no"
+    return Count(refused, decided=more <= 0, news=before is None, more=max(0, more))
+
+
+def _left(record: ApprovalRecord, person: str | None) -> float:
+    """Return how many more people may answer, now or later, once this one has."""
+    names = [*record.by, *(name for names, _ in record.escalate for name in names)]
+    if not record.by or any(name.startswith(ROLE) for name in names):
+        return inf
+    return len({one_person(name) for name in names} - {one_person(vote.by) for vote in record.votes} - {person})
 
 
 def _or_anyone(allowed: tuple[str, ...]) -> str:

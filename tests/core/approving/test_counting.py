@@ -159,6 +159,18 @@ def test_so_many_different_people_have_to_say_yes_to_the_same_arguments():
     assert count(replace(board, votes=enough), vote("ada")) == Count(decided=True)
 
 
+def test_an_answer_after_which_nobody_could_make_up_the_number_is_refused_and_a_no_or_the_same_is_not():
+    pair = replace(ASKED, by=("ada", "bo"), quorum=2, escalate=(), votes=(vote("ada", "edit", digest="other"),))
+    refused = "nobody would be left to make 2 who say the same: say what others have said, or no"
+    assert count(pair, vote("bo")) == Count(refused, more=1)
+    assert count(pair, vote("bo", "edit", digest="other")) == Count(decided=True)
+    assert count(pair, vote("bo", "reject")) == Count(decided=True)
+    assert count(replace(pair, by=("ada", "bo", "cy")), vote("bo")) == Count(more=1)
+    assert count(replace(pair, escalate=((("cfo",), 150.0),)), vote("bo")) == Count(more=1)
+    assert count(replace(pair, by=("ada", "bo", "role:board")), vote("bo")) == Count(more=1)
+    assert count(replace(pair, by=()), vote("bo")) == Count(more=1)
+
+
 # ---- what may be asked for
 
 

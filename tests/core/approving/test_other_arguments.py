@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from settlemark import Budget, Policy, PolicyRule, UsageError, effect
+from settlemark import Approval, Budget, Policy, PolicyRule, UsageError, effect
 
 pytestmark = [pytest.mark.own_time, pytest.mark.every_store]
 
@@ -81,6 +81,22 @@ def test_who_gives_others_when_it_is_over_is_told_so_and_who_gives_the_same_is_n
     with pytest.raises(UsageError, match="was answered already by ada: edit, with other arguments; nothing was"):
         desk.approve("case-7", by="ada", arguments={"account": "ada", "amount": 71})
     assert (paid, purse(desk)) == ([("ada", 70)], (70, 0))
+
+
+def test_of_two_who_both_have_to_answer_the_second_cannot_leave_the_question_without_an_end(url, open_here, paid):
+    @effect("irreversible", scope="account:/{account}", approve=Approval(by=("ada", "bo"), quorum=2))
+    def pay(account):
+        paid.append(account)
+
+    desk = open_here(url)
+    desk.run("case-7", lambda tx: tx.call(pay, account="ada"))
+    desk.approve("case-7", by="ada", arguments={"account": "bee"})
+    with pytest.raises(UsageError, match="nobody would be left to make 2 who say the same"):
+        desk.approve("case-7", by="bo")
+    (question,) = desk.approvals()
+    assert ([vote.by for vote in question.approval.votes], paid) == (["ada"], [])
+    assert desk.approve("case-7", by="bo", arguments={"account": "bee"}).settled
+    assert (paid, desk.approvals()) == (["bee"], [])
 
 
 # ---- where nothing judges or counts them

@@ -113,6 +113,8 @@ class Halting:
             run = checked_word(run, _RUN, DERIVED)
             if run.rstrip("*") == "":
                 raise UsageError(f"run={run!r} would halt every run: say everything=True; nothing was halted")
+            if "*" in run[:-1]:  # it would halt nothing, and say that nothing acts there
+                raise UsageError(f"run={run!r} has a * before its end, where alone one stands: nothing was halted")
         if agent is not None:
             agent = checked_text(agent, _AGENT)
         who = checked_word(by, "by= is who halts it, a text", WHO)
