@@ -10,6 +10,7 @@ from settlemark.agents import ReadNames
 
 CALL = "__pregel_call"
 CHECKPOINTER = "__pregel_checkpointer"
+ERROR = "__error__"
 INTERRUPT = "__interrupt__"
 RESUME = "__resume__"
 RESUME_MAP = "__pregel_resume_map"
@@ -24,6 +25,7 @@ _KEYS = {
     "CONFIG_KEY_CHECKPOINTER": CHECKPOINTER,
     "CONFIG_KEY_RESUME_MAP": RESUME_MAP,
     "CONFIG_KEY_SCRATCHPAD": SCRATCHPAD,
+    "ERROR": ERROR,
     "INTERRUPT": INTERRUPT,
     "RESUME": RESUME,
 }
@@ -67,4 +69,4 @@ NAMES = ReadNames(
 )
 """All of them."""
 
-__all__ = ["CALL", "CHECKPOINTER", "INTERRUPT", "NAMES", "RESUME", "RESUME_MAP", "RUNNER", "SCRATCHPAD"]
+__all__ = ["CALL", "CHECKPOINTER", "ERROR", "INTERRUPT", "NAMES", "RESUME", "RESUME_MAP", "RUNNER", "SCRATCHPAD"]

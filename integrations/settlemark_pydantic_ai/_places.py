@@ -41,6 +41,7 @@ class Checked:
         approved: a person, or something acting for one, has said yes.
         deferral: it is to wait, because of its arguments.
         over: it has its answer.
+        failed: what kept it from its tool, and ends the run, in words.
     """
 
     part: ToolCallPart
@@ -48,6 +49,7 @@ class Checked:
     approved: bool = False
     deferral: Exception | None = None
     over: bool = False
+    failed: str | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -172,6 +174,8 @@ def _refused(place: Place, *, is_known: bool) -> str | None:
     """Return why the framework turns a call down before its tool, or None: it is over, or none of ours."""
     if not is_known:
         return "there is no such tool"
+    if place.checked is not None and place.checked.failed is not None:
+        return place.checked.failed
     arguments = None if place.tool is None else place.given
     is_taken = place.tool is None or arguments is not None or (place.checked is not None and place.checked.deferral)
     return None if is_taken else "its tool does not take its arguments"

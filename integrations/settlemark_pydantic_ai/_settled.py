@@ -7,24 +7,30 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import Any, Self, cast
 
+from pydantic import ValidationError
 from pydantic_ai import (
     AbstractToolset,
+    ApprovalRequired,
+    CallDeferred,
     CallToolsNode,
     DeferredToolRequests,
     DeferredToolResults,
     ModelRequestNode,
+    ModelRetry,
     RunContext,
+    ToolFailed,
     UserPromptNode,
 )
 from pydantic_ai.agent import AbstractAgent
 from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
+from pydantic_ai.exceptions import SkipToolExecution, ToolFailedError, ToolRetryError
 from pydantic_ai.messages import ModelMessage, ModelRequest, SystemPromptPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models import Model, ModelRequestContext
 from pydantic_ai.run import AgentRunResult
 from pydantic_ai.tools import ToolDefinition
 
 from settlemark import Settlement
-from settlemark.agents import Declared, Unsettled, refuse_bad_primer
+from settlemark.agents import Declared, Unsettled, refuse_bad_primer, words
 from settlemark.hosting import Order, Park, run_async
 from settlemark_pydantic_ai._asking import refuse_without_asking
 from settlemark_pydantic_ai._functions import is_journaled
@@ -33,6 +39,18 @@ from settlemark_pydantic_ai._places import Checked
 from settlemark_pydantic_ai._responses import asker
 from settlemark_pydantic_ai._toolset import SettlingToolset
 from settlemark_pydantic_ai._turns import Turns
+
+_ANSWERS = (
+    ApprovalRequired,
+    CallDeferred,
+    ModelRetry,
+    SkipToolExecution,
+    ToolFailed,
+    ToolFailedError,
+    ToolRetryError,
+    ValidationError,
+)
+"""By one of these a hook answers a call in its tool's place; by any other error it ends the run."""
 
 
 class Settled(AbstractCapability[Any]):
@@ -180,10 +198,14 @@ class _OneRun(AbstractCapability[Any]):
         args: Any,
         handler: Any,
     ) -> Any:
+        failed: str | None = None
         try:
             return await handler(args)
+        except Exception as error:
+            failed = None if isinstance(error, _ANSWERS) else words(error)
+            raise
         finally:
-            self._turns.over(call.tool_call_id)
+            await self._turns.over(call.tool_call_id, failed)
 
     async def handle_deferred_tool_calls(
         self,

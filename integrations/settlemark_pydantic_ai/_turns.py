@@ -105,13 +105,15 @@ class Turns:
         """Record a call whose arguments were validated; all calls that run together are, before one of them runs."""
         self._checked[checked.part.tool_call_id] = checked
 
-    def over(self, call_id: str) -> None:
-        """Record that a call is over; one that has not reached its tool was answered before it."""
+    async def over(self, call_id: str, failed: str | None) -> None:
+        """Record that a call is over; one that has not reached its tool was answered before it, or `failed` there."""
         if call_id in self._checked:
-            self._checked[call_id].over = True
+            self._checked[call_id].over, self._checked[call_id].failed = True, failed
         for number, place in enumerate(() if self._turn is None else self._turn.places):
             if self._turn is not None and place.part.tool_call_id == call_id and place.awaited:
                 place.fate = Fate.ABSENT
+                if failed is not None:
+                    await run_async(self._turn.settling.turn_down(number, failed, waits=True))
                 self._turn.settling.absent(number)
 
     def unanswered(self, ids: Collection[str]) -> Collection[str]:

@@ -20,15 +20,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, Self, cast
 
-from langgraph.errors import GraphInterrupt
+from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from langgraph.types import Command
 
 from settlemark.hosting import Act, Program, Ticket, Wait, fire, in_event_loop
-from settlemark_langgraph._private import CALL, INTERRUPT, RESUME
+from settlemark_langgraph._private import CALL, ERROR, INTERRUPT, RESUME
 from settlemark_langgraph._supersteps.ending import Ending
 
-End = Literal["over", "asks", "dropped"]
-"""How a task came to its end: with an answer or an error, with a question, or LangGraph cancelled it."""
+End = Literal["over", "asks", "dropped"] | Exception
+"""How a task came to its end: with an answer, with a question, LangGraph cancelled it, or with an error of its own."""
 
 _ENDING = "_settlemark_ending"
 _TOKEN = "_settlemark_token"  # noqa: S105 - the name of an attribute
@@ -220,17 +220,21 @@ class Superstep:
                 unknown.append(task)
                 continue
             if future is None:
-                then(task, "asks" if found is not None and self._has_asked(found) else "over")
+                then(task, "over" if found is None else self._end_of(found))
             elif future.done():
                 then(task, _end(future))
         return unknown
 
-    def _has_asked(self, task: Any) -> bool:
-        """Whether a task that is done asked something: LangGraph keeps what a task that is through has written."""
+    def _end_of(self, task: Any) -> End:
+        """Return how a task that is done came to its end: LangGraph keeps what a task that is through has written."""
+        error = next((value for channel, value in task.writes if channel == ERROR), None)
+        if isinstance(error, Exception):
+            return error
         if any(write[0] != RESUME for write in task.writes):
-            return False
+            return "over"
         pending: Any = getattr(self._loop, "checkpoint_pending_writes", ())
-        return any(task_id == task.id and channel == INTERRUPT and value for task_id, channel, value in pending)
+        asked = any(task_id == task.id and channel == INTERRUPT and value for task_id, channel, value in pending)
+        return "asks" if asked else "over"
 
     @property
     def _is_patient(self) -> bool:
@@ -378,7 +382,10 @@ def _calling(then: Callable[[Task, End], None], task: Task, future: Any) -> None
 def _end(future: Any) -> End:
     if future.cancelled():
         return "dropped"
-    return "asks" if isinstance(future.exception(), GraphInterrupt) else "over"
+    error: BaseException | None = future.exception()
+    if isinstance(error, GraphInterrupt):
+        return "asks"
+    return error if isinstance(error, Exception) and not isinstance(error, GraphBubbleUp) else "over"
 
 
 def _task(task: Any) -> Task:

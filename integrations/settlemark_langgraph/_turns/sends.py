@@ -181,6 +181,10 @@ class SharedTurn:
                 # Somebody who runs before us asks a person about it: it comes when that is answered.
                 if place in self._gathering.roll.missing:
                     self._settle_unattended(self._gathering.put_aside(place, GraphInterrupt()))
+            elif isinstance(end, Exception) and turn.undoes:
+                # It ends the run before its tool was called: its turn has failed, as when the tool had raised.
+                if self._gathering.roll.arrive(place):
+                    self._settle_unattended(turn.leave(call, error=end))
             elif end == "dropped" and turn.undoes:
                 # Its tool would have run: without it the turn is half of what the model asked for.
                 if place in self._gathering.roll.missing:
