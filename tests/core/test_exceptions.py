@@ -233,6 +233,7 @@ TAKEN = {
     "Declarations.learn(function)": ELSEWHERE,
     "Gathering.__init__(look)": ELSEWHERE,
     "Gathering.open(begin)": ELSEWHERE,
+    "Gathering.turn_down(begin)": ELSEWHERE,
     "OpenTurn.look_with(look)": ELSEWHERE,
     "OpenTurn.perform(ask)": ELSEWHERE,
     "OpenTurn.perform(pack)": ELSEWHERE,
