@@ -75,20 +75,23 @@ class Ending:
         self._error = self._too_many_steps() if error is None else error
         if self._error is None:
             self._run()
-        elif _is_out_of_time(self._error):
+            return
+        if _is_out_of_time(self._error):
             self._cut = self._error
             for turn in self._unsettled():
                 run_sync(turn.abandon(self._error))
-            self._until_written()
+        self._until_written()
 
     def _until_written(self) -> None:
         """Wait until the tasks are over, and LangGraph has what they came to, before its executor is shut down.
 
         The executor waits for the tasks, too, but not for what LangGraph does when one is over: it would take no more
-        writes by then, and a resume would do anew what was answered.
+        writes by then, and a resume would do anew, and alone, what was answered and undone with its turn.
         """
         futures = self.futures()
         if futures is not None:
+            for future in list(futures):
+                future.cancel()  # as the executor does: what has not begun does not begin
             wait([future for future, task in list(futures.items()) if task is not None])
             while futures.counter:  # counted down behind the write; its event may be set by another's failure
                 time.sleep(_CALLBACKS_RUN)

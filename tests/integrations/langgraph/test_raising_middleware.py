@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.pregel._runner import FuturesDict
 from tests.integrations.langgraph.world import THREAD, answers, trip, turn
+from tests.rooms.langgraph import ending
 
 from settlemark import State
 from settlemark_langgraph import SettlementMiddleware
@@ -74,3 +79,43 @@ def test_a_middleware_that_answers_in_a_tools_place_lets_the_others_settle(agent
     assert world.log == [entry for name, entry in done.items() if name != tool]
     assert [text for _, text in told].count("I have done it") == 1
     assert [each.state for each in settlement.transactions()] == [State.COMMITTED]
+
+
+@pytest.fixture
+def late_writes(monkeypatch):
+    """LangGraph writes what a call came to when its run waits for that, or else takes no more of it."""
+    told = threading.Event()
+    on_done, shutdown, wait = FuturesDict.on_done, ThreadPoolExecutor.shutdown, ending.wait
+
+    def late(self, task, future):
+        if task.name == "tools" and not told.is_set() and future.exception() is None:
+            assert told.wait(60), "the run neither waited nor ended"
+        on_done(self, task, future)
+
+    def closing(self, wait=True, **options):
+        if threading.current_thread() is threading.main_thread():
+            shutdown(self, wait=False, **options)
+            told.set()
+        shutdown(self, wait=wait, **options)
+
+    def waiting(futures):
+        told.set()
+        return wait(futures)
+
+    monkeypatch.setattr(FuturesDict, "on_done", late)
+    monkeypatch.setattr(ThreadPoolExecutor, "shutdown", closing)
+    monkeypatch.setattr(ending, "wait", waiting)
+
+
+@pytest.mark.usefixtures("late_writes")
+def test_a_resume_does_nothing_anew_that_was_answered_beside_a_call_that_raised(agent, world, settlement):
+    graph = agent(Guard("rent"))
+    with pytest.raises(RuntimeError, match="not allowed"):
+        graph.invoke(GO, THREAD)
+    undone = list(world.log)
+
+    graph.invoke(None, THREAD)
+
+    assert undone in ([], ["book Ada", "cancel Ada"])
+    assert world.log == [*undone, "rent X"]  # the call that raised is the one that runs again: no half a turn
+    assert {each.state for each in settlement.transactions()} == {State.ABORTED, State.COMMITTED}
