@@ -342,6 +342,28 @@ def test_what_is_leaving_stops_between_two_releases_and_goes_on_when_resumed(set
     assert (settlement.in_doubt(), host_of(settlement).protocol.live) == ([], {})
 
 
+def test_a_rewind_of_what_a_halt_has_put_aside_names_the_halt_at_once_and_nothing_is_undone(settlement, bank, halting):
+    results = []
+
+    def once():
+        bank.then = lambda: None
+        results.append(halting(settlement, PAYMENTS))
+
+    with settlement.transaction("trip-41") as tx:
+        tx.call(bank.reserve, to="ada")
+    bank.then = once
+    with pytest.raises(Halted), settlement.transaction("trip-42") as tx:
+        tx.call(bank.pay, to="ada")
+        tx.call(bank.pay, to="bob")
+    halt = results[0]()
+    with pytest.raises(Halted, match="trip-42 is put aside as it is, .* is halted since .* lifts it") as refused:
+        settlement.rewind(["trip-41", "trip-42"], by="eve", dry_run=False)
+    assert (refused.value.parked, refused.value.halt) == (True, halt.halt.number)
+    assert bank.log == [("reserve", "ada"), ("pay", "ada")]
+    settlement.resume(halt, by="eve")
+    assert bank.log == [("reserve", "ada"), ("pay", "ada"), ("pay", "bob")]
+
+
 def test_the_last_release_finishes(settlement, bank, halting):
     results = []
     bank.then = lambda: results.append(halting(settlement, PAYMENTS))

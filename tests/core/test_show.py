@@ -328,3 +328,13 @@ def test_the_values_hold_every_field_with_payloads_decoded():
             "said": None, "said_by": None, "said_at": None, "dealt_at": None,
         }],
     }  # fmt: skip # a table
+
+
+def test_what_a_person_rejected_was_undone_since_a_person_said_no(quick):
+    pay = effect("irreversible", scope="account:/{to}", approve=True, name="pay")(lambda to: None)
+    quick.run("case-7", lambda tx: tx.call(pay, to="ada"))
+    quick.reject("case-7", by="eve", because="too much")
+    assert str(quick.show()) == (
+        "case-7 was undone, because a person said no (too much).\n"
+        "  1. pay on account:/ada: never left (rejected by eve: too much)"
+    )

@@ -330,6 +330,8 @@ class Operators:
             DeclarationError: an undo is unknown in this process. Nothing was undone.
             WaitTimeout: another holds one of their scopes, or one of their calls has not returned; nothing that had
                 committed was undone.
+            Halted: one of them was leaving when it was halted, and stays as it is until that is lifted: resume, then
+                rewind again. Nothing that had committed was undone.
 
         >>> rooms = []
         >>> from settlemark import Settlement, effect

@@ -215,7 +215,8 @@ def why(recorded: RecordedTransaction) -> str:
     """Say why a transaction was undone: the kind of reason, then the recorded cause."""
     if recorded.reason is None:
         return _one_line(recorded.cause or "") or "nobody said why"
-    told = _WHY[recorded.reason]
+    rejected = recorded.reason is Reason.VETOED and any(effect.verdict == "reject" for effect in recorded.effects)
+    told = "a person said no" if rejected else _WHY[recorded.reason]
     # An exception without a message leaves its colon behind.
     given = _one_line(recorded.cause or "").removesuffix(":")
     return f"{told} ({given})" if given else told

@@ -35,6 +35,7 @@ from settlemark._observe.events import Recovered
 from settlemark._observe.logs import about
 from settlemark._protocol.holdings import Blocked, Call, Mode, Ticket, Txn
 from settlemark._protocol.protocol import Protocol
+from settlemark._protocol.refusals import halted
 from settlemark._protocol.states import Reason, State, Tag
 from settlemark._report.verdicts import Word, is_rewound
 from settlemark.ledger._contract import (
@@ -73,6 +74,7 @@ class Rewinds:
             UsageError: one of them was never begun, or a key of `overwrite` is none of theirs.
             DeclarationError: the undo of an effect is unknown here; nothing moved.
             WaitTimeout: another holds a scope, or a call of theirs has not returned; nothing committed moved.
+            Halted: one of them is put aside midway, by a halt; nothing committed moved.
         """
         look: Look = yield from self._kernel.step(partial(self._survey.over, request))
         refuse_foreign(request, look)
@@ -152,7 +154,10 @@ class Rewinds:
         deadline = min(deadline, self._kernel.monotonic() + self._kernel.callers.time_for(txn, wait))
         while not txn.finished:
             with self._kernel.local as protocol:
+                halt = protocol.halted(txn) if txn.parked and protocol.stays(txn) else None
                 ticket = protocol.watch(txn)
+            if halt is not None:  # it does not end before that is lifted
+                raise halted(txn.name, txn.epoch, halt, parked=True)
             seconds = deadline - self._kernel.monotonic()
             if not (yield from self._kernel.waits.listen(Wait(ticket, seconds, txn.name, "its own"))):
                 raise WaitTimeout(
