@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 from settlemark._acts.failure import Ask
-from settlemark._attempt.attempt import OnFailure
+from settlemark._acts.gate import Approver
+from settlemark._attempt.attempt import Hook, OnFailure
 from settlemark._edges.errors import UsageError
+from settlemark._edges.given import function, several
 from settlemark._edges.text import DERIVED, NAME, Most, brief, identity
 from settlemark._lifecycle.parking import Park
+from settlemark._model.scope import Scope
 from settlemark._protocol.states import State
 from settlemark._report.stuck import MENDS
 from settlemark.ledger._contract import Page
@@ -77,6 +80,22 @@ def checked_failure(on_failure: OnFailure, ask: Ask | None) -> OnFailure:
     if on_failure == "ask" and not callable(ask):
         raise UsageError(f"on_failure='ask' and ask={ask!r}: give ask=function, which is called with a Failure")
     return on_failure
+
+
+def checked_approver(approver: Approver | None) -> Approver | None:
+    """Return who is asked, or None; one that cannot be called would be missed only at a gate."""
+    return None if approver is None else function(approver, "approver=")
+
+
+def checked_hooks(given: object) -> tuple[Hook, ...]:
+    """Return the hooks of a commit, given as one or several."""
+    hooks = (given,) if callable(given) else several(given, "before_commit=")
+    return tuple(function(hook, "before_commit=") for hook in hooks)
+
+
+def checked_footprint(given: object) -> list[Scope]:
+    """Return the scopes that are held from the start, given as one or several."""
+    return [Scope.parse(each) for each in ([given] if isinstance(given, str | Scope) else several(given, "may_touch="))]
 
 
 def checked_park(how: Park) -> Park:

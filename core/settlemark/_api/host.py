@@ -16,7 +16,10 @@ from settlemark._acts.perform import Program
 from settlemark._api.checked import (
     A_NAME,
     checked_age,
+    checked_approver,
     checked_failure,
+    checked_footprint,
+    checked_hooks,
     checked_text,
     checked_wait,
     checked_wait_for,
@@ -199,10 +202,7 @@ class Host:
         """
         settings = self.settings
         name = None if name is None else checked_text(name, A_NAME)
-        if run is not None:
-            run = checked_text(run, RUN)
-        hooks = (before_commit,) if callable(before_commit) else tuple(before_commit)
-        scopes = (may_touch,) if isinstance(may_touch, str | Scope) else may_touch
+        run = None if run is None else checked_text(run, RUN)
         chosen = name or self.new_name()
         if position is not None and position[1]:
             identity(position[1], "a position's ordinal", DERIVED)
@@ -212,12 +212,12 @@ class Host:
             "name": chosen,
             "run": run or chosen.split("/", 1)[0],
             "known": name is not None,
-            "declared": [Scope.parse(scope) for scope in scopes],
-            "hooks": hooks,
+            "declared": checked_footprint(may_touch),
+            "hooks": checked_hooks(before_commit),
             "wait": self.patience if wait is None else checked_wait(wait),
             "on_failure": checked_failure(on_failure or settings.on_failure, ask or settings.ask),
             "ask": ask or settings.ask,
-            "approver": approver or settings.approver,
+            "approver": checked_approver(approver) or settings.approver,
             "retries": settings.retries,
             "retry": retry,
             "queues": checked_wait_for(wait_for) == "scopes",

@@ -14,6 +14,7 @@ from settlemark._acts.gate import Approver
 from settlemark._acts.perform import Retries
 from settlemark._api.checked import (
     checked_age,
+    checked_approver,
     checked_days,
     checked_failure,
     checked_lease,
@@ -140,6 +141,8 @@ class Settings:
         checked_lease(self.lease)
         checked_wait(self.quarantine, "quarantine")
         checked_wait(self.keep_open, "keep_open")
+        checked_approver(self.approver)
+        checked_part(self.retries, Retries)
         for budget in self.budgets:
             checked_part(budget, Budget)
         if self.policy is not None:
@@ -161,7 +164,7 @@ def _checked_channels(channels: tuple[Channel, ...]) -> None:
         names.add(str(name))
 
 
-def checked_part(given: object, kind: type[Payloads | Injected | Budget | Policy]) -> None:
+def checked_part(given: object, kind: type[Payloads | Injected | Budget | Policy | Retries]) -> None:
     """Return when what was given is of its class.
 
     Raises:

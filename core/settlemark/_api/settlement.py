@@ -35,6 +35,8 @@ from settlemark._approvals.channel import Channel
 from settlemark._attempt.attempt import Hook, OnFailure
 from settlemark._attempt.part import Part
 from settlemark._edges.errors import UsageError
+from settlemark._edges.given import function as checked_function
+from settlemark._edges.given import several
 from settlemark._edges.text import DERIVED, TOOL
 from settlemark._lifecycle.parking import Park
 from settlemark._mending.paging import Proposer, checked_proposer
@@ -180,9 +182,9 @@ class Settlement(
                 history=history,
                 payloads=payloads or Payloads(),
                 injected=injected or Injected(),
-                budgets=tuple(budgets),
+                budgets=tuple(several(budgets, "budgets=")),
                 policy=policy,
-                channels=tuple(channels),
+                channels=tuple(several(channels, "channels=")),
                 on_stuck=checked_proposer(on_stuck),
             )
         )
@@ -296,6 +298,7 @@ class Settlement(
         >>> Settlement("memory:").run("sum-1", lambda tx: tx.read("cell:/a", lambda: 2) + 1)
         3
         """
+        checked_function(function, "what run() is to run")
         options = self._host.options(
             name,
             run,
@@ -370,6 +373,8 @@ class Settlement(
         """
         if not branches:
             raise UsageError("speculate() was given no branch: give at least one; nothing was run")
+        for branch in branches:
+            checked_function(branch, "a branch of speculate()")
         host, driver = self._host, self._host.driver
         options = host.options(
             name,

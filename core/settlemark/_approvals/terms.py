@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 from settlemark._edges.errors import UsageError
+from settlemark._edges.given import several
 from settlemark._edges.text import WHO, brief, identity
 
 ROLE = "role:"
@@ -132,7 +133,7 @@ def names_in(given: str | Iterable[str], what: str) -> tuple[str, ...]:
 
 
 def _steps(given: Escalation | tuple[Escalation, ...]) -> tuple[Escalation, ...]:
-    steps = cast("tuple[object, ...]", (given,) if isinstance(given, Escalation) else tuple(given))
+    steps = cast("Iterable[object]", (given,) if isinstance(given, Escalation) else several(given, "escalate="))
     found: list[Escalation] = []
     for step in steps:
         if not isinstance(step, Escalation):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
 from settlemark._edges.errors import UsageError
@@ -38,4 +38,18 @@ def several(given: object, what: str) -> list[Any]:
     return list(cast("Iterable[object]", given))
 
 
-__all__ = ["mapping", "several"]
+def function(given: object, what: str) -> Callable[..., Any]:
+    """Return a function.
+
+    Raises:
+        UsageError: it cannot be called.
+
+    >>> function(len, "approver=") is len
+    True
+    """
+    if not callable(given):
+        raise UsageError(f"{what} is {brief(given)}: give a function; nothing was run")
+    return given
+
+
+__all__ = ["function", "mapping", "several"]
