@@ -43,7 +43,7 @@ def test_what_cannot_be_run_is_refused_before_a_transaction_is_begun(quick):
     with pytest.raises(UsageError, match=r"what run\(\) is to run is 5: give a function"):
         quick.run("trip", 5)
     with pytest.raises(UsageError, match=r"a branch of speculate\(\) is 5: give a function"):
-        quick.speculate(lambda tx: None, 5, name="trip")
+        quick.speculate("trip", lambda tx: None, 5)
     assert list(quick.transactions()) == []
 
 
