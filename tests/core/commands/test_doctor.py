@@ -12,6 +12,7 @@ from tests.rooms.doctor import files, judge, mounted, surroundings, work
 
 from settlemark import Policy, Retries, Settlement, effect
 from settlemark._cli.doctor import Severity, examine
+from settlemark.testing import die, in_child
 
 GOOD = {
     "fsync": "on", "full_page_writes": "on", "synchronous_commit": "on", "synchronous_standby_names": "s1",
@@ -69,6 +70,19 @@ def test_processes_that_judge_by_different_policies_at_once_are_told(tmp_path):
         ((severity, said),) = policies()
         assert (severity, said.startswith("v8 in ")) == ("ok", True)
     assert policies() == [("ok", "no process that is alive has judged a call lately")]
+
+
+def test_a_process_that_has_died_judges_by_no_policy_any_more(tmp_path):
+    url = f"sqlite:///{tmp_path / 'trip.db'}"
+
+    def dies(_tell):
+        settlement = Settlement(url, policy=Policy("v7", default="allow"))
+        with settlement.transaction("trip-1") as tx:
+            tx.call(reserve, hotel="Ada")
+        die()
+
+    assert in_child(dies).error is None
+    assert found(examine(url), "policies") == [("ok", "no process that is alive has judged a call lately")]
 
 
 def test_residue_that_an_operator_has_dealt_with_is_counted_no_more(tmp_path):

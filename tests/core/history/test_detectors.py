@@ -249,6 +249,14 @@ def test_who_has_seen_it_through_a_third_one_is_a_cascade():
     assert counts([undone, third, reader])["A3"] == 2
 
 
+def test_a_value_that_was_undone_twice_is_no_residue_to_who_read_it_in_between():
+    first, again = (
+        adds("ada", time - 1, time, read_values={}, write_values={"sum": 7}, aborted=True) for time in (1, 3)
+    )
+    reader = adds("bob", 2, 4, read_values={"sum": 7})
+    assert counts([first, again, reader]) == {}
+
+
 def test_a_group_of_a_cell_that_was_not_written_is_refused():
     with pytest.raises(ValueError, match="commutes names sum, and write_values does not"):
         OpRecord(agent="ada", read_time=0, write_time=1, commutes={"sum": "add"})

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from settlemark import Settlement, Tag, effect
+from settlemark import Outcome, Settlement, Tag, effect
 from settlemark.history import analyze, of_ledger, read
 from settlemark.hosting import Disposition
 
@@ -128,4 +128,22 @@ def test_an_effect_that_was_taken_back_says_nothing_of_the_order():
     undone = replace(first, tag=Tag.CLEAN, settled_at=kept.settled_at + 60)
     (record,) = of_ledger([replace(kept, effects=[undone, *rest])])
     in_order = [("cell:/y", "put"), ("page:/home", "publish")]
+    assert (record.io, record.co) == (in_order, in_order)
+
+
+@effect("staged", scope="mail:/{to}")
+def correct(to): ...
+
+
+def test_a_held_effect_that_was_dropped_holds_back_none_behind_it():
+    with Settlement("memory:") as settlement:
+        with settlement.transaction("trip") as tx, tx.turn() as turn:
+            for planned in [turn.plan(tool, to) for tool, to in [(mail, "bob"), (mail, "ada"), (correct, "ada")]]:
+                planned.run()
+        (kept,) = map(issued_by_a_model, settlement.transactions())
+    bob, ada, correction = kept.effects
+    dropped = replace(ada, outcome=Outcome.DROPPED, disposition=Disposition.REJECTED)
+    first = replace(correction, settled_at=bob.settled_at - 1)  # without the one to ada it leaves before the mails
+    (record,) = of_ledger([replace(kept, effects=[bob, dropped, first])])
+    in_order = [("mail:/ada", "correct"), ("mail:/bob", "mail")]
     assert (record.io, record.co) == (in_order, in_order)
