@@ -43,7 +43,9 @@ def test_what_cannot_be_run_is_refused_before_a_transaction_is_begun(quick):
     with pytest.raises(UsageError, match=r"what run\(\) is to run is 5: give a function"):
         quick.run("trip", 5)
     with pytest.raises(UsageError, match=r"a branch of speculate\(\) is 5: give a function"):
-        quick.speculate("trip", lambda tx: None, 5)
+        quick.speculate([lambda tx: None, 5], list.pop, name="trip")
+    with pytest.raises(UsageError, match=r"what speculate\(\) chooses by is 5: give a function"):
+        quick.speculate([lambda tx: None], 5, name="trip")
     assert list(quick.transactions()) == []
 
 

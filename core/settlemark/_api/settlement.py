@@ -373,8 +373,9 @@ class Settlement(
         """
         if not branches:
             raise UsageError("speculate() was given no branch: give at least one; nothing was run")
-        for branch in branches:
+        for branch in several(branches, "what speculate() is to run"):
             checked_function(branch, "a branch of speculate()")
+        checked_function(choose, "what speculate() chooses by")
         host, driver = self._host, self._host.driver
         options = host.options(
             name,
