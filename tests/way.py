@@ -91,6 +91,37 @@ def _seen(act: Callable[[], object], way: Way) -> Way:
     return way
 
 
+def lines(act: Callable[[], object], *, roots: tuple[Path, ...] = (CORE,), times: int = 3) -> Counter[str]:
+    """Return how often each line of ours is come to in the shortest of several calls, each round of a loop counted.
+
+    What is done for each of many rows shows here, and in no count of functions.
+    """
+    found = tuple(f"{root.resolve()}/" for root in roots)
+    return min((_lines(act, found) for _ in range(times)), key=Counter.total)
+
+
+def _lines(act: Callable[[], object], roots: tuple[str, ...]) -> Counter[str]:
+    come_to: Counter[str] = Counter()
+
+    def see(frame: FrameType, event: str, _argument: Any) -> Any:
+        file = frame.f_code.co_filename
+        if not file.startswith(roots):
+            return None
+        if event == "line":
+            come_to[f"{file}:{frame.f_lineno}"] += 1
+        return see
+
+    before = sys.gettrace()
+    threading.settrace(see)
+    sys.settrace(see)
+    try:
+        act()
+    finally:
+        sys.settrace(before)
+        threading.settrace(None)
+    return come_to
+
+
 class Commits(list[bool]):
     """The transactions that stores have committed, one after the other: True for each that waited for the disk."""
 

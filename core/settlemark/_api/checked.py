@@ -82,9 +82,9 @@ def checked_failure(on_failure: OnFailure, ask: Ask | None) -> OnFailure:
     return on_failure
 
 
-def checked_approver(approver: Approver | None) -> Approver | None:
-    """Return who is asked, or None; one that cannot be called would be missed only at a gate."""
-    return None if approver is None else function(approver, "approver=")
+def checked_approver(approver: Approver) -> Approver:
+    """Return who is asked; one that cannot be called would be missed only at a gate."""
+    return function(approver, "approver=")
 
 
 def checked_hooks(given: object) -> tuple[Hook, ...]:

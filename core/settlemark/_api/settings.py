@@ -141,7 +141,8 @@ class Settings:
         checked_lease(self.lease)
         checked_wait(self.quarantine, "quarantine")
         checked_wait(self.keep_open, "keep_open")
-        checked_approver(self.approver)
+        if self.approver is not None:
+            checked_approver(self.approver)
         checked_part(self.retries, Retries)
         for budget in self.budgets:
             checked_part(budget, Budget)

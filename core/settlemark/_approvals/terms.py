@@ -133,7 +133,7 @@ def names_in(given: str | Iterable[str], what: str) -> tuple[str, ...]:
 
 
 def _steps(given: Escalation | tuple[Escalation, ...]) -> tuple[Escalation, ...]:
-    steps = cast("Iterable[object]", (given,) if isinstance(given, Escalation) else several(given, "escalate="))
+    steps = cast("Iterable[object]", (given,) if isinstance(given, Escalation | str) else several(given, "escalate="))
     found: list[Escalation] = []
     for step in steps:
         if not isinstance(step, Escalation):

@@ -291,7 +291,8 @@ class MemoryBook:
                 self._stripped[cursor[1:]] = until
                 strip(self._transactions[cursor[1:]])
                 self.debts.strip(cursor[1:])
-        bodies = self.entries.sweep(age, limit=limit, lasts=self._lasts, lives=lambda run: bool(self.of_run(run)))
+        runs = {recorded.row.run for recorded in self._transactions.values()}
+        bodies = self.entries.sweep(age, limit=limit, lasts=self._lasts, lives=runs.__contains__)
         more = limit in (len(old), len(over), bodies)
         last = old[-1] if old else after or BEGINNING
         return Swept(len(old) - len(kept) - keys, len(over) + keys, len(kept), last if more else None, bodies)

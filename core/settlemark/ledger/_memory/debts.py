@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from settlemark.ledger._contract import EffectRow, OutcomeChange, RecordedTransaction
-from settlemark.ledger._memory.rollback import value_restorer
 from settlemark.ledger._owed import (
     GONE,
     Lapse,
@@ -16,6 +15,7 @@ from settlemark.ledger._owed import (
     RecordedOwed,
     Told,
     due_first,
+    is_ended,
     is_on,
     lapse_id,
     stands,
@@ -44,14 +44,22 @@ class MemoryDebts:
         self._owed: dict[str, RecordedOwed] = {}
         self._by_attempt: dict[_Attempt, list[str]] = {}
         self._by_effect: dict[str, str] = {}
+        self._unended: dict[str, dict[str, None]] = {}  # by tool
 
     def __bool__(self) -> bool:
         return bool(self._owed)
 
     def find(self, page: OwedPage) -> list[RecordedOwed]:
         """Return the obligations of a page, those due first at the front."""
-        every = self._owed.values() if page.id is None else filter(None, [self._owed.get(page.id)])
-        return due_first(each for each in map(self._now, every) if is_on(page, each))
+        return due_first(each for each in map(self._now, self._looked_at(page)) if is_on(page, each))
+
+    def _looked_at(self, page: OwedPage) -> Iterable[RecordedOwed]:
+        if page.id is not None:
+            return filter(None, [self._owed.get(page.id)])
+        if not page.unended:
+            return self._owed.values()
+        tools = self._unended if page.tools is None else page.tools
+        return [self._owed[number] for tool in tools for number in self._unended.get(tool, ())]
 
     def write(self, change: OwedRow | OwedChange) -> None:
         """Record an obligation, or news of one; one that is recorded stays as it is."""
@@ -100,8 +108,8 @@ class MemoryDebts:
             theirs = self._by_attempt[attempt]
             theirs.remove(number)
             self._on_rollback(partial(theirs.append, number))
-            self._on_rollback(value_restorer(self._owed, number, known))
-            del self._owed[number]
+            self._on_rollback(partial(self._stands, known))
+            self._stands_no_more(known)
 
     def stand(self, attempt: _Attempt) -> bool:
         """Whether an attempt owes something, or will when it commits."""
@@ -110,7 +118,8 @@ class MemoryDebts:
     def forget(self, attempt: _Attempt) -> None:
         """Forget what an attempt owed."""
         for number in self._by_attempt.pop(attempt, ()):
-            gone = self._owed.pop(number)
+            gone = self._owed[number]
+            self._stands_no_more(gone)
             if gone.fulfilled is not None:
                 self._by_effect.pop(gone.fulfilled, None)
 
@@ -122,8 +131,21 @@ class MemoryDebts:
             self._owed[number] = found._replace(row=found.row._replace(payload=text), note=None)
 
     def _put(self, found: RecordedOwed) -> None:
-        self._on_rollback(value_restorer(self._owed, found.row.id, self._owed.get(found.row.id)))
-        self._owed[found.row.id] = found
+        before = self._owed.get(found.row.id)
+        self._on_rollback(partial(self._stands_no_more, found) if before is None else partial(self._stands, before))
+        self._stands(found)
+
+    def _stands(self, found: RecordedOwed) -> None:
+        number, theirs = found.row.id, self._unended.setdefault(found.row.tool, {})
+        self._owed[number] = found
+        if is_ended(found):
+            theirs.pop(number, None)
+        else:
+            theirs[number] = None
+
+    def _stands_no_more(self, found: RecordedOwed) -> None:
+        del self._owed[found.row.id]
+        self._unended[found.row.tool].pop(found.row.id, None)
 
     def _now(self, found: RecordedOwed) -> RecordedOwed:
         theirs = self._transactions.get((found.row.name, found.row.attempt))

@@ -47,6 +47,7 @@ class MemoryEntries(Entries):
         self._retain = retain
         self._runs: dict[str, list[Entry]] = {}  # the one that was written last comes last
         self._versions: dict[tuple[str, str], list[tuple[str, int]]] = {}
+        self._last: dict[str, dict[str, dict[str, Entry]]] = {}  # the last versions: by kind, run and id
         self.used = False  # whether anything was ever decided here
         self.grown = False  # whether there may be no room: an entry was written since that was looked at
         self.touched: dict[str, None] = {}  # the effects that the present step has written about
@@ -61,7 +62,9 @@ class MemoryEntries(Entries):
         given = {name: value for name, value in asked if value is not None}
         told = attrgetter(*given, "latest")
         wanted, due = (*given.values(), True), which.due_before
-        found = [entry for entry in self._all() if told(entry) == wanted]
+        runs = self._last.get(which.kind, {})
+        looked = runs.values() if which.run is None else (runs.get(which.run, {}),)
+        found = [entry for entries in looked for entry in entries.values() if told(entry) == wanted]
         found = ordered([e for e in found if due is None or (e.due is not None and e.due < due)])
         return found if which.newest is None else found[max(0, len(found) - which.newest) :]
 
@@ -75,7 +78,7 @@ class MemoryEntries(Entries):
 
     def steers(self, run: str) -> bool:
         """Whether something that was said to a run, or its pause, is still to be dealt with."""
-        return any(e.kind in STEERED and e.open and e.latest for e in self._runs.get(run, ()))
+        return any(e.open for kind in STEERED for e in self._last.get(kind, {}).get(run, {}).values())
 
     # ---- seals of effects
 
@@ -132,6 +135,7 @@ class MemoryEntries(Entries):
         entries.append(entry)
         places = self._versions.setdefault((draft.kind, draft.id), [])
         places.append((draft.run, entry.place))
+        self._stands(entry)
         self._on_rollback(partial(self._take_back, entry))
         return entry
 
@@ -143,9 +147,22 @@ class MemoryEntries(Entries):
         places.pop()
         if not places:
             del self._versions[entry.kind, entry.id]
+        self._stands_no_more(entry)
 
     def _put(self, entry: Entry) -> None:
         self._runs[entry.run][entry.place - 1] = entry
+        if entry.latest:
+            self._stands(entry)
+
+    def _stands(self, entry: Entry) -> None:
+        self._last.setdefault(entry.kind, {}).setdefault(entry.run, {})[entry.id] = entry
+
+    def _stands_no_more(self, entry: Entry) -> None:
+        runs = self._last.get(entry.kind, {})
+        entries = runs.get(entry.run, {})
+        entries.pop(entry.id, None)
+        if not entries:
+            runs.pop(entry.run, None)
 
     # ---- what is old
 
@@ -184,6 +201,7 @@ class MemoryEntries(Entries):
     def _forget(self, run: str) -> None:
         for entry in self._runs.pop(run):
             self._versions.pop((entry.kind, entry.id), None)
+            self._stands_no_more(entry)
 
     def _all(self) -> Iterator[Entry]:
         return (entry for entries in self._runs.values() for entry in entries)
