@@ -31,6 +31,7 @@ from settlemark.ledger._contract import (
     age_of,
 )
 from settlemark.ledger._entries import Entry
+from settlemark.ledger._memory.attempts import MemoryAttempts
 from settlemark.ledger._memory.debts import MemoryDebts
 from settlemark.ledger._memory.entries import MemoryEntries
 from settlemark.ledger._memory.leases import MemoryLeases
@@ -63,7 +64,7 @@ class MemoryBook:
         self.payloads = payloads
         self.short_ascii = False  # whether texts are shortened further: the present step has failed without that
         self._retain = retain
-        self._transactions: dict[tuple[str, int], RecordedTransaction] = {}
+        self._transactions = MemoryAttempts()
         self._last: dict[str, RecordedTransaction] = {}
         self._effects: dict[str, RecordedEffect] = {}
         self._finished: OrderedDict[tuple[str, int], None] = OrderedDict()
@@ -73,8 +74,7 @@ class MemoryBook:
         self._stripped: dict[tuple[str, int], float] = {}
         self._rollbacks: list[Callable[[], object]] = []
         self._doubts: dict[str, None] = {}
-        recorded = self._transactions, self._effects
-        self.entries = MemoryEntries(payloads, self._rollbacks.append, recorded, retain=retain)
+        self.entries = MemoryEntries(payloads, self._rollbacks.append, (self._transactions, self._effects), retain=retain)
         self.purse = MemoryPurse(self.on_rollback, retain=NAMES * retain)
         self.debts = MemoryDebts(self._transactions, self._rollbacks.append)
         self.leases = MemoryLeases(self.on_rollback)
@@ -131,8 +131,8 @@ class MemoryBook:
             elif kind is TransactionRow and (change.name, change.attempt) not in self._transactions:  # type: ignore[union-attr]
                 recorded = RecordedTransaction(change, change.state, change.epoch)  # type: ignore[arg-type,union-attr]
                 on_rollback(value_restorer(self._last, change.name, self._last.get(change.name)))  # type: ignore[union-attr]
-                on_rollback(partial(self._transactions.pop, (change.name, change.attempt)))  # type: ignore[union-attr]
-                self._transactions[change.name, change.attempt] = recorded  # type: ignore[union-attr]
+                on_rollback(partial(self._transactions.forget, (change.name, change.attempt)))  # type: ignore[union-attr]
+                self._transactions.begin(recorded)
                 self._last[change.name] = recorded  # type: ignore[union-attr]
             elif isinstance(change, Said):
                 self._hear(change)
@@ -231,7 +231,7 @@ class MemoryBook:
         return self._names.get(name)
 
     def _forget(self, attempt: tuple[str, int]) -> None:
-        forgotten = self._transactions.pop(attempt)
+        forgotten = self._transactions.forget(attempt)
         self.debts.forget(attempt)
         self._finished.pop(attempt, None)
         self._stripped.pop(attempt, None)
@@ -291,8 +291,7 @@ class MemoryBook:
                 self._stripped[cursor[1:]] = until
                 strip(self._transactions[cursor[1:]])
                 self.debts.strip(cursor[1:])
-        runs = {recorded.row.run for recorded in self._transactions.values()}
-        bodies = self.entries.sweep(age, limit=limit, lasts=self._lasts, lives=runs.__contains__)
+        bodies = self.entries.sweep(age, limit=limit, lasts=self._lasts, lives=self._transactions.has_run)
         more = limit in (len(old), len(over), bodies)
         last = old[-1] if old else after or BEGINNING
         return Swept(len(old) - len(kept) - keys, len(over) + keys, len(kept), last if more else None, bodies)
@@ -389,7 +388,7 @@ class MemoryBook:
 
     def of_run(self, run: str) -> list[RecordedTransaction]:
         """Return every kept attempt of a run, oldest first."""
-        return [recorded for recorded in self._transactions.values() if recorded.row.run == run]
+        return self._transactions.of_run(run)
 
     def in_doubt(self, run: str) -> list[RecordedEffect]:
         """Return the effects of a run of which nobody knows whether they happened."""

@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import NoReturn
 
 from settlemark.ledger._age import Age
-from settlemark.ledger._contract import Change, EffectRow, OutcomeChange, RecordedEffect, RecordedTransaction, Said
+from settlemark.ledger._contract import Change, EffectRow, OutcomeChange, RecordedEffect, Said
 from settlemark.ledger._entries import (
     STEERED,
     Chain,
@@ -21,11 +21,12 @@ from settlemark.ledger._entries import (
     place_key,
     scrubbed,
 )
+from settlemark.ledger._memory.attempts import MemoryAttempts
 from settlemark.ledger._payloads.payloads import PRUNED, Packer
 from settlemark.ledger._seals import KIND, Columns, columns_of, seal_id, sealing
 
 Rollback = Callable[[Callable[[], object]], object]
-Recorded = tuple[dict[tuple[str, int], RecordedTransaction], dict[str, RecordedEffect]]
+Recorded = tuple[MemoryAttempts, dict[str, RecordedEffect]]
 Lasts = Callable[[Entry], bool]
 """Whether an entry's transaction has its payloads still."""
 
@@ -100,9 +101,9 @@ class MemoryEntries(Entries):
 
     def effects(self, run: str) -> list[Columns]:
         """Return the rows of a run's effects that are under a decision."""
-        theirs = [recorded for recorded in self._transactions.values() if recorded.row.run == run]
+        theirs = self._transactions.of_run(run) if run in self._runs else []
         found = [effect for recorded in theirs for effect in recorded.effects if effect.row.under is not None]
-        return [columns_of(effect, run) for effect in found] if run in self._runs else []
+        return [columns_of(effect, run) for effect in found]
 
     def strip_seals(self, keys: Iterable[str]) -> None:
         """Remove the bodies of seals of effects that are forgotten."""
