@@ -97,7 +97,7 @@ def lines(act: Callable[[], object], *, roots: tuple[Path, ...] = (CORE,), times
     What is done for each of many rows shows here, and in no count of functions.
     """
     found = tuple(f"{root.resolve()}/" for root in roots)
-    return min((_lines(act, found) for _ in range(times)), key=Counter.total)
+    return min((_lines(act, found) for _ in range(times)), key=lambda come_to: come_to.total())
 
 
 def _lines(act: Callable[[], object], roots: tuple[str, ...]) -> Counter[str]:
