@@ -74,9 +74,7 @@ class MemoryBook:
         self._stripped: dict[tuple[str, int], float] = {}
         self._rollbacks: list[Callable[[], object]] = []
         self._doubts: dict[str, None] = {}
-        self.entries = MemoryEntries(
-            payloads, self._rollbacks.append, (self._transactions, self._effects), retain=retain
-        )
+        self.entries = MemoryEntries(payloads, self._rollbacks.append, self._transactions, self._effects, retain=retain)
         self.purse = MemoryPurse(self.on_rollback, retain=NAMES * retain)
         self.debts = MemoryDebts(self._transactions, self._rollbacks.append)
         self.leases = MemoryLeases(self.on_rollback)

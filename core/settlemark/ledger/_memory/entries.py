@@ -26,7 +26,6 @@ from settlemark.ledger._payloads.payloads import PRUNED, Packer
 from settlemark.ledger._seals import KIND, Columns, columns_of, seal_id, sealing
 
 Rollback = Callable[[Callable[[], object]], object]
-Recorded = tuple[MemoryAttempts, dict[str, RecordedEffect]]
 Lasts = Callable[[Entry], bool]
 """Whether an entry's transaction has its payloads still."""
 
@@ -37,14 +36,23 @@ class MemoryEntries(Entries):
     Args:
         payloads: redacts bodies.
         on_rollback: is given the functions that undo what a step has written.
-        recorded: the attempts, and the effects by key.
+        transactions: the recorded attempts.
+        effects: by key.
         retain: the chains of how many runs are kept, unless more have an open entry.
     """
 
-    def __init__(self, payloads: Packer, on_rollback: Rollback, recorded: Recorded, *, retain: int) -> None:
+    def __init__(
+        self,
+        payloads: Packer,
+        on_rollback: Rollback,
+        transactions: MemoryAttempts,
+        effects: dict[str, RecordedEffect],
+        *,
+        retain: int,
+    ) -> None:
         self._payloads = payloads
         self._on_rollback = on_rollback
-        self._transactions, self._effects = recorded
+        self._transactions, self._effects = transactions, effects
         self._retain = retain
         self._runs: dict[str, list[Entry]] = {}  # the one that was written last comes last
         self._versions: dict[tuple[str, str], list[tuple[str, int]]] = {}
