@@ -140,8 +140,8 @@ class Parking:
             UsageError: nothing is parked under it, it is not to be edited, or its hooks are unknown here.
             DeclarationError: one of its tools is not declared here. Nothing moved.
             Halted: it is halted, and waits as before.
-            Denied: the policy that is in force now denies what would leave; it was undone. Vetoed: that policy asks about
-                what cannot wait for an answer; it was undone.
+            Denied: the policy that is in force now denies what would leave; it was undone.
+            Vetoed: that policy asks about what cannot wait for an answer; it was undone.
             Unfit: that policy asks about what would leave: the question is put again, and waits for a new answer.
             Refused: something it read has changed, or its scopes stayed taken; it was undone.
         """
