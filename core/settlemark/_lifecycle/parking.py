@@ -257,7 +257,7 @@ class Parking:
         Raises:
             Denied: that policy denies it. Vetoed: it asks about what cannot wait for an answer. All is undone.
         """
-        asked = yield from self._settling.judge_again(attempt)
+        asked = yield from self._settling.judge_again(attempt, later=True)
         for effect, said in asked:
             if effect.declaration.kind is not EffectClass.IRREVERSIBLE:
                 yield from self._settling.refuse_unasked(attempt, effect, said)  # nothing else is answered later

@@ -313,6 +313,8 @@ def test_where_another_policy_asks_about_what_cannot_wait_for_an_answer_all_is_u
             ("note", Outcome.DROPPED),
             ("letter", Outcome.DROPPED),
         ]
+        # A death before it is undone leaves no verdict that would be taken for an answered one.
+        assert [said for said in second.verdicts() if (said.policy, said.tool) == ("treasury-v8", "note")] == []
 
 
 def test_what_was_split_off_is_judged_as_it_was_under_its_new_key(later, desk):
