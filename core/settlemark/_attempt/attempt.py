@@ -191,9 +191,9 @@ class Attempt:
         return again
 
     def part(self, name: str) -> Attempt:
-        """Return the first attempt of what is split off from this one."""
+        """Return the attempt of what is split off from this one: it has this one's number."""
         return Attempt(
-            None, name, self.run, 1, prefix=self.prefix, payloads=self.payloads, wait=self.wait,
+            None, name, self.run, self.number, prefix=self.prefix, payloads=self.payloads, wait=self.wait,
             hooks=self.hooks, on_failure=self.on_failure, retries=self.retries, ask=self.ask, approver=self.approver,
         )  # fmt: skip # the settings of this attempt
 

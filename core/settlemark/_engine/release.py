@@ -282,8 +282,12 @@ class Releases:
 
     def _revert(self, attempt: Attempt, txn: Txn, reason: Reason, detail: dict[str, Any]) -> Program[None]:
         """Take back a decision of which nothing has left yet, and undo everything."""
-        yield from self._kernel.step(lambda protocol, _book: protocol.revert(txn, reason, **detail))
-        yield from self._splitting.withdraw_splinters(attempt)
+
+        def revert(protocol: Protocol, _book: Book) -> None:
+            protocol.revert(txn, reason, **detail)
+            self._splitting.withdraw_splinters(attempt, protocol)
+
+        yield from self._kernel.step(revert)
         yield from self._undoing.tidy()
         yield from self._kernel.waits.until_finished(attempt, txn)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from settlemark._acts.effect import Effect
-from settlemark._acts.perform import Program
 from settlemark._attempt.attempt import Attempt, Splinter
 from settlemark._attempt.live_read import LiveRead
 from settlemark._engine.admission import give_back
@@ -148,26 +147,30 @@ class Splitting:
             for read in self._freshness.live_reads(attempt)
         ]
 
-    def withdraw_splinters(self, attempt: Attempt) -> Program[None]:
-        """Drop what was split off from a transaction that was undone after all."""
+    @staticmethod
+    def withdraw_splinters(attempt: Attempt, protocol: Protocol) -> None:
+        """Drop what was split off from a transaction that is undone after all, in the step that takes it back."""
         disposed = [effect.disposed for effect in attempt.in_order()]
-        names = {each.link or "" for each in disposed if each.disposition is Disposition.SPLIT_OFF}
-
-        def withdraw(protocol: Protocol, _book: Book) -> None:
-            for name in names:
-                part = protocol.named.get(name)
-                if part is not None and part.parked:
-                    protocol.abort(part, Reason.FAILED, cause=f"{attempt.name}, which it was split from, was undone")
-
-        if names:
-            yield from self._kernel.step(withdraw)
+        for name in sorted({each.link or "" for each in disposed if each.disposition is Disposition.SPLIT_OFF}):
+            part = protocol.named.get(name)
+            if part is not None and part.parked:
+                protocol.abort(part, Reason.FAILED, cause=f"{attempt.name}, which it was split from, was undone")
 
 
 def _begun(protocol: Protocol, part: Attempt, reads: list[Scope], whole: Txn, splinter: Splinter) -> Txn:
     """Begin what is split off, with the guards and the planned tools of the whole."""
     known = {effect.declaration.tool for effect in splinter.moved} & whole.tools.keys()
     tools = [(tool, *whole.tools[tool]) for tool in sorted(known)]
-    return protocol.split(part.name, part.run, reads, whole.guards, tools, hooked=bool(part.hooks), agents=whole.agents)
+    return protocol.split(
+        part.name,
+        part.run,
+        reads,
+        whole.guards,
+        tools,
+        hooked=bool(part.hooks),
+        agents=whole.agents,
+        attempt=part.number,
+    )
 
 
 def _gone(effect: Effect, name: str, how: Disposition = Disposition.SPLIT_OFF) -> Effect:
@@ -185,9 +188,21 @@ def rest_of(recorded: RecordedTransaction) -> str | None:
     return next((each.link for each in recorded.effects if each.disposition is Disposition.SPLIT_OFF), None)
 
 
+def leaving_whole(protocol: Protocol, book: Book, name: str) -> str | None:
+    """Return what a transaction was split from, while that may still be undone; None: what was split off may leave.
+
+    Until something of the whole has left, a refusal takes its decision back, and all that was split off with it.
+    """
+    whole = protocol.named.get(name.rpartition("!")[0])
+    if whole is None or whole.state is not State.RELEASING or whole.released:
+        return None
+    recorded = book.load(whole.name)
+    return whole.name if recorded is not None and name in parts_of(recorded) else None
+
+
 def is_elsewhere(effect: RecordedEffect) -> bool:
     """Whether an effect went on in another transaction."""
     return effect.disposition in ELSEWHERE
 
 
-__all__ = ["Splinter", "Splitting", "is_elsewhere", "parts_of", "rest_of"]
+__all__ = ["Splinter", "Splitting", "is_elsewhere", "leaving_whole", "parts_of", "rest_of"]

@@ -16,9 +16,10 @@ from settlemark._acts.effect import Effect
 from settlemark._acts.perform import Program
 from settlemark._approvals.answers import Count
 from settlemark._attempt.attempt import Attempt
-from settlemark._edges.errors import DeclarationError, Halted, Refused, Stale, UsageError
+from settlemark._edges.errors import DeclarationError, Halted, InDoubt, PartialCommit, Refused, Stale, UsageError
 from settlemark._edges.text import prose
 from settlemark._engine.kernel import Kernel, log
+from settlemark._engine.splitting import leaving_whole
 from settlemark._lifecycle.asked.answered import Answer, Answered
 from settlemark._lifecycle.asked.counting import Voice, counted, refuse_late, refuse_unfit, refuse_unfit_by_link
 from settlemark._lifecycle.parking import Parking, Unfit
@@ -228,6 +229,8 @@ class Answers:
                 yield from self._take_said(name)
             except (Refused, Unfit) as error:
                 log.info("%s is approved and did not settle: %s", name, error, extra=about(transaction=name))
+            except (UsageError, InDoubt, PartialCommit) as error:  # what else is answered settles all the same
+                log.warning("%s is approved and needs a look: %s", name, error, extra=about(transaction=name))
 
     def _take_said(self, name: str) -> Program[tuple[bool, str]]:
         """Settle a parked transaction if all of its calls are answered; return whether it has, else why not.
@@ -287,6 +290,9 @@ class Answers:
             return "" if halt is None else _until_resumed(halt)
         if yes and self._parking.lacks_hooks(txn, edited=bool(edits)):
             return "its before_commit= hooks are not known in this process: enter its name with them"
+        whole = leaving_whole(protocol, book, name) if yes else None
+        if whole is not None:
+            return f"{whole}, which it was split from, has not left yet, and may still be undone"
         lacking = [self._parking.lacks_limits(book, key) for key in edits] if yes else []
         return next(filter(None, lacking), "")
 

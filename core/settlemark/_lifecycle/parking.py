@@ -20,7 +20,7 @@ from settlemark._engine.calls import Calls
 from settlemark._engine.commit import Settling
 from settlemark._engine.kernel import Kernel
 from settlemark._engine.orphans import Orphans
-from settlemark._engine.splitting import Splitting
+from settlemark._engine.splitting import Splitting, leaving_whole
 from settlemark._engine.undo.abort import Undoing
 from settlemark._lifecycle.asked.counting import end_unsigned, refuse_unsigned
 from settlemark._lifecycle.recovery import Recovery
@@ -140,8 +140,7 @@ class Parking:
             UsageError: nothing is parked under it, it is not to be edited, or its hooks are unknown here.
             DeclarationError: one of its tools is not declared here. Nothing moved.
             Halted: it is halted, and waits as before.
-            Denied: the policy that is in force now denies what would leave; it was undone.
-            Vetoed: that policy asks about what cannot wait for an answer; it was undone.
+            Denied, Vetoed: the policy in force denies what would leave, or asks what cannot wait; it was undone.
             Unfit: that policy asks about what would leave: the question is put again, and waits for a new answer.
             Refused: something it read has changed, or its scopes stayed taken; it was undone.
         """
@@ -154,6 +153,8 @@ class Parking:
             if halt is not None:
                 raise halted(name, txn.epoch, halt, parked=True)
             edited = arguments is not None or bool(edits)
+            if approve and (whole := leaving_whole(protocol, book, name)):
+                raise UsageError(f"{whole}, which {name} was split from, has not left yet: answer then; nothing moved")
             if not signed:
                 refuse_unsigned(protocol, book, txn, self._kernel.ledger.time(), approve=approve, edited=edited)
             if approve and self.lacks_hooks(txn, edited=edited):

@@ -117,6 +117,7 @@ class Split(Command, frozen=True, tag="split"):
     tools: tuple[tuple[str, int, str], ...] = ()
     hooked: bool = False
     agents: tuple[str, ...] = ()
+    attempt: int = 1
 
 
 class Cancel(Command, frozen=True, tag="cancel"):

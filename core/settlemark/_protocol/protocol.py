@@ -225,6 +225,7 @@ class Protocol:
         *,
         hooked: bool = False,
         agents: tuple[str, ...] = (),
+        attempt: int = 1,
     ) -> Txn:
         """Return a new transaction, parked, that holds nothing and depends on these scopes as they are now.
 
@@ -232,7 +233,8 @@ class Protocol:
         the whole transaction had hooks: they have approved the split-off part as it is.
         """
         split = self._parts.beginnings.split
-        return self._take(c.Split, split, name, run, reads, guards, tuple(tools), hooked=hooked, agents=agents)
+        options: dict[str, Any] = {"hooked": hooked, "agents": agents, "attempt": attempt}
+        return self._take(c.Split, split, name, run, reads, guards, tuple(tools), **options)
 
     def refuse_fenced(self, name: str, run: str) -> None:
         """Raise `Cancelled` when a run is fenced."""

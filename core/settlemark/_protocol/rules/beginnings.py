@@ -125,10 +125,12 @@ class Beginnings:
         *,
         hooked: bool,
         agents: tuple[str, ...] = (),
+        attempt: int = 1,
     ) -> Txn:
         """Return a new transaction, parked, that holds nothing and depends on these scopes; see `Protocol.split`."""
         board = self._board
-        txn = Txn(board.next_serial(), name, run, 1, board.fresh(), retry=False, owner=NOBODY, guards=Guards(*guards))
+        serial, guards = board.next_serial(), Guards(*guards)
+        txn = Txn(serial, name, run, attempt, board.fresh(), retry=False, owner=NOBODY, guards=guards)
         txn.tools = {tool: Binding(number, signature) for tool, number, signature in tools}
         board.enter(txn)
         board.order.add(txn.position)
