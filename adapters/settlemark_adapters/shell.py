@@ -223,9 +223,15 @@ class Shell(Adapter):
             try:
                 yield
                 if mark.told().status is None:  # a user's own function has acted
-                    mark.end(min(pattern.done))
+                    self._end(pattern, mark)
             finally:
                 _running.reset(token)
+
+    def _end(self, pattern: Pattern, mark: Mark) -> None:
+        try:
+            mark.end(min(pattern.done))
+        except OSError as error:
+            raise CommandUnknown(f"{pattern.tool} has acted, and that is not on record: {error}; look at it") from error
 
     def _demand(self, pattern: Pattern, given: dict[str, Any], key: str) -> None:
         asked = pattern.other("check")
