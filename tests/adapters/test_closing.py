@@ -6,15 +6,13 @@ import errno
 from pathlib import Path
 
 import pytest
+from tests.rooms.adapters import Acts, Desk, Mark
 
 from settlemark import InDoubt, Retries, Settlement
 from settlemark_adapters import Adapter
-from settlemark_adapters._marks import Mark
 from settlemark_adapters.filesystem import Filesystem
-from settlemark_adapters.filesystem._records import Desk
 from settlemark_adapters.mail import Mail
 from settlemark_adapters.objects import Objects
-from settlemark_adapters.objects._acts import Acts
 from settlemark_adapters.records import Records
 from settlemark_adapters.shell import Pattern, Shell
 

@@ -100,12 +100,15 @@ class Git(Files):
 
     # ---- scopes and checks
 
-    def _sent_to(self, to: str = "") -> str:
-        return f"git-remote:/{escape(self._peer().name)}/heads/{escape(self._sent_as(to))}"
+    def _sent_to(self, to: str = "") -> list[str]:
+        return self._there("heads", self._sent_as(to))
 
-    def _tagged(self, version: str) -> str:
+    def _tagged(self, version: str) -> list[str]:
         self._repository.named("tags", version)
-        return f"git-remote:/{escape(self._peer().name)}/tags/{escape(version)}"
+        return self._there("tags", version)
+
+    def _there(self, kind: str, name: str) -> list[str]:
+        return [f"git-remote:/{escape(place)}/{kind}/{escape(name)}" for place in self._peer().places()]
 
     def _deployed_at(self, target: str) -> str:
         self._deploying.command(target)

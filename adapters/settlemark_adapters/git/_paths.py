@@ -36,10 +36,20 @@ def under(path: str) -> str:
     return inside(path.rstrip("/")) if path.rstrip("/") else ""
 
 
+def above(path: str) -> list[str]:
+    """Return the folders that a path is in.
+
+    >>> above("a/b/c")
+    ['a', 'a/b']
+    """
+    parts = path.split("/")
+    return ["/".join(parts[:end]) for end in range(1, len(parts))]
+
+
 def _is_gits(part: str) -> bool:
     # As a file system that folds case, drops invisible characters or has short names would read it.
     seen = "".join(c for c in part if unicodedata.category(c) != "Cf").casefold().split(":")[0].rstrip(". ")
     return seen == ".git" or _SHORT_NAME.fullmatch(seen) is not None
 
 
-__all__ = ["inside", "under"]
+__all__ = ["above", "inside", "under"]
