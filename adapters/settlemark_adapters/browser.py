@@ -17,6 +17,7 @@ from settlemark import Settlement, UsageError
 from settlemark.hosting import escape
 from settlemark_adapters._adapter import Adapter, operation
 from settlemark_adapters._loop import LoopThread
+from settlemark_adapters._spans import span
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
@@ -88,6 +89,7 @@ class Browser(Adapter):
     ) -> None:
         if not 0 <= tolerance < 1:
             raise UsageError(f"tolerance={tolerance!r}: give the part of the screen that may differ, 0 to 1")
+        self._seconds = span("seconds", seconds)
         try:
             import imagehash
             from playwright.async_api import Error, async_playwright
@@ -99,7 +101,6 @@ class Browser(Adapter):
         self._hashing = imagehash
         self._errors, self._late = Error, Late
         self._tolerance = tolerance
-        self._seconds = seconds
         self._scope = f"browser:/{escape(name or 'page')}"
         super().__init__(settlement, name=name, **options)
         self._loop = LoopThread("browser")

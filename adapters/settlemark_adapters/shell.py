@@ -22,6 +22,7 @@ from settlemark_adapters._adapter import Adapter, Operation, Parts, operation
 from settlemark_adapters._marks import Mark, Marks, StillRunning
 from settlemark_adapters._pattern import REST, Filled, Pattern, Template, basename, mentioned, one_word
 from settlemark_adapters._running import CommandFailed, CommandTimeout, CommandUnknown, run
+from settlemark_adapters._spans import span
 
 _PATH = "/usr/local/bin:/usr/bin:/bin"
 _OPERATORS = frozenset({"|", "||", "&", "&&", ";", "<", ">", ">>", "<<", "2>", "2>&1", "2>>", "&>"})
@@ -98,9 +99,9 @@ class Shell(Adapter):
         basic = {"PATH": _PATH, "HOME": str(self.root), "LANG": "C.UTF-8"}
         self._environment = basic | dict(environment or {}) | dict(secrets or {})
         self._hidden = [value.encode() for value in (secrets or {}).values()]
-        self._sh, self._timeout, self._most = sh, timeout, most_output
+        self._sh, self._timeout, self._most = sh, span("timeout", timeout), most_output
         self._own = self.root / OWN
-        self._keep = keep_days * _DAY
+        self._keep = span("keep_days", keep_days, "days") * _DAY
         self._marks = Marks(self._own / "commands", self._keep)
         super().__init__(settlement, **options)
 

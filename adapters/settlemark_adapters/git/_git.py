@@ -12,6 +12,7 @@ from settlemark import Settlement
 from settlemark.hosting import EffectName, escape
 from settlemark_adapters._adapter import Operation, operation
 from settlemark_adapters._fence import Leased
+from settlemark_adapters._spans import span
 from settlemark_adapters.git._deploying import Deployed, Deploying
 from settlemark_adapters.git._faults import ChangedOutside, DeployFailed, GitFault, PushRefused
 from settlemark_adapters.git._files import Cost, Files
@@ -85,9 +86,10 @@ class Git(Files):
     ) -> None:
         own = Repository(repository, author=author, environment=environment)
         own.named("heads", branch)
+        span("seconds", seconds)
         self._remote = None if remote is None else Remote(own, remote, seconds=seconds)
         self._deploying = Deploying(own, deploy or {}, deployed, environment=environment or {}, seconds=seconds)
-        self._keep = keep_failed
+        self._keep = span("keep_failed", keep_failed, "days")
         self._clock = clock
         super().__init__(Work(own, branch), settlement, cost=cost, name=name, effects=effects, lease=lease)
         self._work.expire(self._clock() - self._keep * DAY)

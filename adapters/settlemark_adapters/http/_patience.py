@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from threading import TIMEOUT_MAX
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,8 @@ class Patience:
     statuses: frozenset[int] = frozenset({408, 425, 429, 502, 503, 504})
 
     def __post_init__(self) -> None:
-        if self.tries < 1 or self.first < 0 or self.factor < 1 or self.most < 0:
+        fits = self.tries >= 1 and self.first >= 0 and self.factor >= 1 and 0 <= self.most <= TIMEOUT_MAX
+        if not fits:  # so that a NaN does not
             raise ValueError(f"{self}: try once at least, and pause no negative time")
 
     def pause(self, failures: int) -> float:
