@@ -18,6 +18,7 @@ from settlemark_adapters.git._faults import ChangedOutside, DeployFailed, GitFau
 from settlemark_adapters.git._files import Cost, Files
 from settlemark_adapters.git._inside import acting
 from settlemark_adapters.git._marks import mark, why_marked
+from settlemark_adapters.git._paths import check_text
 from settlemark_adapters.git._remote import Remote
 from settlemark_adapters.git._repository import SECONDS, Repository
 from settlemark_adapters.git._work import DAY, Work
@@ -112,6 +113,12 @@ class Git(Files):
     def _there(self, kind: str, name: str) -> list[str]:
         return [f"git-remote:/{escape(place)}/{kind}/{escape(name)}" for place in self._peer().places()]
 
+    def _fit_version(self, version: str, text: str = "") -> None:
+        """Refuse a version now rather than at its release, behind what has left."""
+        check_text("text", text)
+        if self._repository.ref(f"refs/tags/{version}") is not None:
+            raise GitFault(f"there is a version {version} already: choose another name", version=version)
+
     def _deployed_at(self, target: str) -> str:
         self._deploying.command(target)
         return f"deploy:/{self._place}/{escape(target)}"
@@ -190,7 +197,7 @@ class Git(Files):
             self._peer().send(self.key, head, ref)
         return self._told_push(to, head)
 
-    @operation("publish_version", "irreversible", scope=_tagged, probe=_published)
+    @operation("publish_version", "irreversible", scope=_tagged, check=_fit_version, probe=_published)
     def publish(self, version: str, text: str) -> dict[str, Any]:
         """Tag the branch as a version, and push the tag, when this step has landed.
 

@@ -23,12 +23,23 @@ def inside(path: str) -> str:
     Traceback (most recent call last):
     settlemark_adapters.git._faults.GitFault: '../secrets' is no path inside the repository: write it as in 'src/a.py'
     """
+    check_text("path", path)
     parts = path.split("/")
     if not path or "\\" in path or _CONTROL.search(path) or any(part in ("", ".", "..") for part in parts):
         raise GitFault(f"{path!r} is no path inside the repository: write it as in 'src/a.py'", path=path)
     if any(_is_gits(part) for part in parts):
         raise GitFault(f"{path!r} is git's own: it is neither read nor written here", path=path)
     return path
+
+
+def check_text(argument: str, given: object) -> None:
+    """Check that an argument is a text.
+
+    Raises:
+        GitFault: it is none.
+    """
+    if not isinstance(given, str):
+        raise GitFault(f"{argument}={given!r:.80}: give text", argument=argument)
 
 
 def under(path: str) -> str:
@@ -52,4 +63,4 @@ def _is_gits(part: str) -> bool:
     return seen == ".git" or _SHORT_NAME.fullmatch(seen) is not None
 
 
-__all__ = ["above", "inside", "under"]
+__all__ = ["above", "check_text", "inside", "under"]
