@@ -81,10 +81,20 @@ def test_what_is_no_length_of_time_is_refused_and_nothing_is_begun(tmp_path, kno
     assert _there(tmp_path) == before
 
 
+@pytest.mark.parametrize("given", [float("nan"), float("inf")])
 @pytest.mark.parametrize("wrong", ["first", "factor", "most"])
-def test_nor_is_a_pause_between_tries_that_nobody_can_make(wrong):
+def test_nor_is_a_pause_between_tries_that_nobody_can_make(wrong, given):
     with pytest.raises(ValueError, match="pause no negative time"):
-        Patience(**{wrong: float("nan")})
+        Patience(**{wrong: given})
+
+
+def test_however_many_tries_there_were_the_next_pause_is_the_longest():
+    assert [Patience(tries=5_000, first=0.5, most=20).pause(failures) for failures in (1, 2, 1_500, 4_999)] == [
+        0.5,
+        1.0,
+        20,
+        20,
+    ]
 
 
 def test_what_is_one_is_taken_as_it_is():

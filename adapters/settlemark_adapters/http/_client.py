@@ -159,11 +159,18 @@ class Client:
                 continue
             tries += 1
             begun = not sending.reads and _may_have_begun(answer.status, sending)
-            pause = self._pause(sending, answer, tries, begun=begun)
-            if pause is None or (sending.within is not None and self.clock() - began + pause >= sending.within):
-                raise self._ended(sending, answer, doubt or (str(answer) if begun else ""))
             doubt = doubt or (str(answer) if begun else "")
-            self._sleep(pause)
+            try:
+                pause = self._pause(sending, answer, tries, begun=begun)
+                if pause is None or (sending.within is not None and self.clock() - began + pause >= sending.within):
+                    raise self._ended(sending, answer, doubt)
+                self._sleep(pause)
+            except HttpError:
+                raise
+            except Exception as error:  # a clock or a pause of the user's own; what was sent before stays in doubt
+                if not doubt:
+                    raise
+                raise self._unanswered(sending, f"{in_words(error)}, after it had answered {doubt}", None) from error
 
     def scrub(self, value: Any) -> Any:
         """Return JSON data without this client's secrets."""
