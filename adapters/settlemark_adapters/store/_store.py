@@ -126,7 +126,7 @@ class Store(Adapter):
         """Restore the value from before the call under a key, if nobody has changed it since."""
         record, path = self._record(key), _path(namespace)
         if record is None:
-            if result is None:
+            if result is None and self._state(path, name).writer != key:
                 return  # it never wrote
             raise MemoryFault(
                 f"{namespace}/{name} cannot be put back: what stood there before is no longer kept (prune); mend it by"
@@ -267,8 +267,8 @@ class Store(Adapter):
     def _became(self, key: str, now: State) -> Any:
         """Follow the writers back from the last one: the call under a key is among them, is not, or it is unknown."""
         record = self._record(key)
-        if record is None:
-            return None
+        if record is None:  # it never wrote, or what its undo needs was pruned
+            return {"version": str(now.counter)} if now.writer == key else None
         before, writer = record["was"]["writer"], now.writer
         while writer not in (None, before, key):
             earlier = self._record(writer)
