@@ -120,7 +120,7 @@ class Payments(Adapter):
         found = self._look(payment)
         if found.get("currency") != currency:
             raise ValueError(f"{payment} is in {found.get('currency')}: give the amount in it, not in {currency}")
-        known = found.get("amount")
+        known: Any = found.get("amount")
         if type(known) not in (int, float):
             raise ValueError(f"the provider says that {payment} is for {known!r:.80}, which is no amount: ask it")
         if amount > known:
