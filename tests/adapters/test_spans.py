@@ -24,7 +24,7 @@ from settlemark_adapters.objects import Objects
 from settlemark_adapters.payments import Payments
 from settlemark_adapters.queue import Outbox
 from settlemark_adapters.shell import Shell
-from settlemark_adapters.webhook import Webhook
+from settlemark_adapters.webhook import Seen, Webhook, verify
 
 SECRET = "whsec_" + base64.b64encode(b"s" * 24).decode()
 ADDRESS = "https://a.example"
@@ -40,6 +40,7 @@ MADE = {
     (Objects, "keep_days"): lambda folder, **set_: Objects(f"file://{folder}", **set_),
     (Outbox, "lease"): lambda folder, **set_: Outbox(f"sqlite:///{folder}/x.db", **set_),
     (Payments, "timeout"): lambda _, **set_: Payments(ADDRESS, api_key="k", **set_),
+    (Seen, "window"): lambda _, **set_: Seen(**set_),
     (Shell, "keep_days"): lambda folder, **set_: Shell(folder, **set_),
     (Shell, "timeout"): lambda folder, **set_: Shell(folder, **set_),
     (Webhook, "timeout"): lambda _, **set_: Webhook(ADDRESS, secret=SECRET, **set_),
@@ -64,21 +65,32 @@ def test_every_length_of_time_that_an_adapter_takes_is_tried_here():
     public = {known for known in ours if not known.__module__.rpartition(".")[2].startswith("_keeping")}
     found = {
         (known, name)
-        for known in (*public, MailChannel, WebhookChannel)
+        for known in (*public, MailChannel, WebhookChannel, Seen)
         for name, parameter in inspect.signature(known).parameters.items()
-        if parameter.annotation == "float"
+        if str(parameter.annotation).startswith("float")
     }
     assert found - NO_LENGTHS == set(MADE)
 
 
-@pytest.mark.parametrize("given", [0, -1, float("nan"), float("inf"), 1e300, True, "5", None], ids=repr)
+WRONG = [0, -1, float("nan"), float("inf"), 1e300, True, "5", None]
+
+
+@pytest.mark.parametrize("given", WRONG, ids=repr)
 @pytest.mark.parametrize(("known", "name"), MADE, ids=lambda each: getattr(each, "__name__", each))
 def test_what_is_no_length_of_time_is_refused_and_nothing_is_begun(tmp_path, known, name, given):
+    if (known, given) == (Seen, None):
+        return  # for good
     subprocess.run(["git", "init", "-q", "--bare", str(tmp_path)], check=True) if known is Git else None
     before = _there(tmp_path)
     with pytest.raises(ValueError, match=f"{name}=.*: give a number of (seconds|days) above 0, as in {name}=30"):
         MADE[known, name](tmp_path, **{name: given})
     assert _there(tmp_path) == before
+
+
+@pytest.mark.parametrize("given", WRONG, ids=repr)
+def test_nor_is_a_tolerance_by_which_every_delivery_would_be_fresh(given):
+    with pytest.raises(ValueError, match="tolerance=.*: give a number of seconds above 0"):
+        verify({}, b"", SECRET, tolerance=given)
 
 
 @pytest.mark.parametrize("given", [float("nan"), float("inf")])
