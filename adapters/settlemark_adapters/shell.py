@@ -21,7 +21,7 @@ from settlemark import UNKNOWN, DeclarationError, Scope, ScopeTemplate, Settleme
 from settlemark_adapters._adapter import Adapter, Operation, Parts, operation
 from settlemark_adapters._marks import Mark, Marks, StillRunning
 from settlemark_adapters._pattern import REST, Filled, Pattern, Template, basename, mentioned, one_word
-from settlemark_adapters._running import CommandFailed, CommandTimeout, CommandUnknown, run
+from settlemark_adapters._running import CommandFailed, CommandTimeout, CommandUnknown, checked_environment, run
 from settlemark_adapters._spans import span
 
 _PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -97,7 +97,8 @@ class Shell(Adapter):
             raise NotADirectoryError(f"the root {self.root} of a Shell is no folder: make it first")
         self._patterns = list(patterns)
         basic = {"PATH": _PATH, "HOME": str(self.root), "LANG": "C.UTF-8"}
-        self._environment = basic | dict(environment or {}) | dict(secrets or {})
+        self._environment = basic | checked_environment("environment", environment or {})
+        self._environment |= checked_environment("secrets", secrets or {})
         self._hidden = [value.encode() for value in (secrets or {}).values()]
         self._sh, self._timeout, self._most = sh, span("timeout", timeout), most_output
         self._own = self.root / OWN

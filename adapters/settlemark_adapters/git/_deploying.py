@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from settlemark import UNKNOWN
+from settlemark_adapters._running import checked_words
 from settlemark_adapters.git._faults import DeployFailed, GitError, GitFault, GitTimeout
 from settlemark_adapters.git._marks import mark, marked, unmark
 from settlemark_adapters.git._repository import Repository
@@ -40,7 +41,7 @@ class Deploying:
         seconds: float,
     ) -> None:
         self._repository = repository
-        self._commands = {target: list(command) for target, command in commands.items()}
+        self._commands = {target: checked_words(f"deploy[{target!r}]", command) for target, command in commands.items()}
         self._deployed = deployed
         self._environment = dict(environment)
         self._seconds = seconds

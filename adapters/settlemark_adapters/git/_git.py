@@ -12,6 +12,7 @@ from settlemark import Settlement
 from settlemark.hosting import EffectName, escape
 from settlemark_adapters._adapter import Operation, operation
 from settlemark_adapters._fence import Leased
+from settlemark_adapters._running import checked_environment
 from settlemark_adapters._spans import span
 from settlemark_adapters.git._deploying import Deployed, Deploying
 from settlemark_adapters.git._faults import ChangedOutside, DeployFailed, GitFault, PushRefused
@@ -85,6 +86,7 @@ class Git(Files):
         effects: Mapping[str, EffectName | Mapping[str, Any]] | None = None,
         lease: Leased = None,
     ) -> None:
+        checked_environment("environment", environment or {})
         own = Repository(repository, author=author, environment=environment)
         own.named("heads", branch)
         span("seconds", seconds)
