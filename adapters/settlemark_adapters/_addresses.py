@@ -18,6 +18,8 @@ _LOCAL = re.compile(rf"{_ATOM}(?:\.{_ATOM})*")
 _DOMAIN = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _BETWEEN = re.compile(r"[\s<>()\[\]\",;:]+")
 _LONGEST_LOCAL, _LONGEST_ADDRESS = 64, 254
+# RFC 2047: it is read as the text that it encodes, line breaks too, by whoever reads the header and whoever writes it.
+_ENCODED = re.compile(r"=\?.*\?=", re.DOTALL)
 _BREAKS = frozenset({"Cc", "Cs", "Zl", "Zp"})  # controls, lone surrogates, line and paragraph separators
 
 Suppressed = Collection[str] | Callable[[str], bool] | os.PathLike[str]
@@ -61,6 +63,7 @@ def one_address(written: str) -> str:
     with contextlib.suppress(UnicodeError):  # an invalid domain fails below
         domain = domain.encode("idna").decode().lower()
     fits = len(local) <= _LONGEST_LOCAL and len(local) + 1 + len(domain) <= _LONGEST_ADDRESS
+    fits = fits and not _ENCODED.search(local)
     if not (at and fits and _LOCAL.fullmatch(local) and _DOMAIN.fullmatch(domain)):
         raise ValueError(f"{written!r} is no mail address: write it like ada@b.example, without a name")
     return f"{local}@{domain}"
@@ -70,12 +73,25 @@ def one_line(argument: str, value: Any) -> str:
     """Return a text that may stand in a header.
 
     Raises:
-        ValueError: it is no text, or has a line break or another control character.
+        ValueError: it is no text, or has a line break or another control character, or what stands for one.
     """
     text = some_text(argument, value)
+    if _ENCODED.search(text):
+        raise ValueError(
+            f"{argument}= has an encoded word (=?…?=) in it: {text!r:.200}; write the text that it stands for"
+        )
     if any(unicodedata.category(character) in _BREAKS for character in text):
         raise ValueError(f"{argument}= has a line break or another control character in it: {text!r}; write one line")
     return text
+
+
+def as_one_line(text: str) -> str:
+    r"""Return a text as one that may stand in a header: what may not is replaced.
+
+    >>> as_one_line("pay\n =?utf-8?q?=0ABcc:?=")
+    'pay  = ?utf-8?q?=0ABcc:?='
+    """
+    return "".join(each if each.isprintable() else " " for each in text).replace("=?", "= ?")
 
 
 def some_text(argument: str, value: Any) -> str:
@@ -126,4 +142,13 @@ def _named_in(entry: str) -> Iterator[str]:
                 yield f"{local}{at}{domain.rstrip('.')}".casefold()
 
 
-__all__ = ["Suppressed", "addresses", "one_address", "one_line", "recipients", "some_text", "suppressed_among"]
+__all__ = [
+    "Suppressed",
+    "addresses",
+    "as_one_line",
+    "one_address",
+    "one_line",
+    "recipients",
+    "some_text",
+    "suppressed_among",
+]

@@ -13,10 +13,12 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import sqlalchemy as sa
 from sqlalchemy import event, exc
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.util import asbool
 
 from settlemark.hosting import discreet, shown
 
@@ -62,9 +64,7 @@ class Database:
         self.dialect = given.get_backend_name()
         if self.dialect not in _KNOWN:
             raise ValueError(f"{self.dialect} is no database known here: give a URL of {' or '.join(_KNOWN)}")
-        self._file: Path | None = None
-        if self.dialect == "sqlite" and given.database not in (None, "", ":memory:"):
-            self._file = Path(given.database or "").resolve()
+        self._file = _file_of(given) if self.dialect == "sqlite" else None
         if isinstance(url, sa.Engine):
             self.engine = url
         elif self.dialect == "postgresql":
@@ -223,6 +223,14 @@ def insert_unless_there(connection: sa.Connection, table: sa.Table, line: Mappin
     statement = _INSERTS[connection.dialect.name](table).values(dict(line)).on_conflict_do_nothing()
     # Without the option the count of an INSERT is not the database's own.
     return bool(connection.execute(statement, execution_options={"preserve_rowcount": True}).rowcount)
+
+
+def _file_of(url: sa.URL) -> Path | None:
+    """Return the file that a SQLite URL names, also as `file:…?uri=true`; None for one in memory."""
+    name, in_memory = url.database or "", url.query.get("mode") == "memory"
+    if name.startswith("file:") and asbool(url.query.get("uri", False)):
+        name = unquote(urlsplit(name).path)
+    return None if in_memory or name in ("", ":memory:") else Path(name).resolve()
 
 
 def _sqlite_code(error: BaseException) -> int:

@@ -12,6 +12,7 @@ from settlemark import EffectClass, Settlement, current_call
 from settlemark.hosting import EffectName
 from settlemark_adapters._adapter import Adapter, Operation
 from settlemark_adapters._keyed import DAY, Order, running, tool_running
+from settlemark_adapters._spans import span
 
 
 class Keeping(Adapter):
@@ -35,9 +36,7 @@ class Keeping(Adapter):
         effects: Mapping[str, EffectName | Mapping[str, Any]] | None = None,
         keep_days: float = 30.0,
     ) -> None:
-        if keep_days <= 0:
-            raise ValueError(f"keep_days={keep_days!r}: give a number of days above 0")
-        self._kept_seconds = keep_days * DAY
+        self._kept_seconds = span("keep_days", keep_days, "days") * DAY
         self._swept = 0.0
         super().__init__(settlement, name=name, effects=self._told_effects(effects or {}, staged=staged))
         self._sweep()

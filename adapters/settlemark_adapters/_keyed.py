@@ -6,12 +6,13 @@ import base64
 import binascii
 import hashlib
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from settlemark import Effect, KeyConflict, Scope, current_call
-from settlemark.hosting import json_text
+from settlemark import Effect, InDoubt, KeyConflict, Scope, current_call
+from settlemark.hosting import in_words, json_text
 
 DAY = 86_400.0
 
@@ -71,6 +72,34 @@ class Order:
                 recorded={"tool": tool, "digest": digest},
                 given={"tool": self.tool, "digest": self.digest},
             )
+
+    def in_doubt(self, why: str) -> InDoubt:
+        """Return the error of a call of which nobody can tell what it has done."""
+        return InDoubt(
+            f"whether {self.tool} on {self.about} happened is unknown{why}: look at it, and do not repeat it",
+            key=self.key,
+            tool=self.tool,
+            scope=self.about,
+        )
+
+    @contextmanager
+    def closing(self, failure: BaseException | None = None) -> Generator[None]:
+        """Record, or put back, what a user's own function has done, within this; a failure here is no "it did not".
+
+        Args:
+            failure: what the function has raised; an interrupt stays what is raised.
+
+        Raises:
+            InDoubt: the act is there, in part or whole, and is neither on record nor put back.
+        """
+        try:
+            yield
+        except Exception as fault:
+            done = "is not on record" if failure is None else "is not put back"
+            why = f" (what it has done {done}: {in_words(fault)})"
+            if failure is None or isinstance(failure, Exception):
+                raise self.in_doubt(why) from (failure or fault)
+            failure.add_note(f"{self.tool} on {self.about}{why}")
 
     def check_claimed(self, scope: str) -> None:
         """Check that the call has claimed what it is about to touch.

@@ -37,6 +37,39 @@ class CommandTimeout(TimeoutError):
         self.stdout, self.stderr = stdout, stderr
 
 
+def checked_words(name: str, given: object) -> list[str]:
+    """Return the words of a command that can be started.
+
+    Raises:
+        ValueError: they are one text, or none, or one of them is no text that a program can be given.
+    """
+    words = [] if isinstance(given, str) or not isinstance(given, Sequence) else list(cast("Sequence[object]", given))
+    if not words or not all(_can_be_given(word) for word in words):
+        raise ValueError(f"{name}={given!r:.80}: give a command as a list of its words, as in ['make', 'install']")
+    return cast("list[str]", words)
+
+
+def checked_environment(name: str, given: Mapping[str, str]) -> dict[str, str]:
+    """Return variables that a command can be given.
+
+    Raises:
+        ValueError: one has a name or a value that no program can be given; the message does not repeat the value.
+    """
+    for variable, value in given.items():
+        if not _can_be_given(variable) or not variable or "=" in variable or not _can_be_given(value):
+            raise ValueError(
+                f"{name}= has {variable!r:.80}, which no program can be given: give names and values as text"
+            )
+    return dict(given)
+
+
+def _can_be_given(word: object) -> bool:
+    try:
+        return isinstance(word, str) and b"\0" not in os.fsencode(word)
+    except UnicodeEncodeError:
+        return False
+
+
 class Kept:
     r"""The beginning and the end of a stream, in bounded memory, without secrets.
 
@@ -184,4 +217,12 @@ def _has_ended(process: subprocess.Popen[bytes]) -> bool:
     return process.poll() is not None
 
 
-__all__ = ["CommandFailed", "CommandTimeout", "CommandUnknown", "Kept", "run"]
+__all__ = [
+    "CommandFailed",
+    "CommandTimeout",
+    "CommandUnknown",
+    "Kept",
+    "checked_environment",
+    "checked_words",
+    "run",
+]

@@ -17,12 +17,18 @@ from settlemark import Settlement, UsageError
 from settlemark.hosting import escape
 from settlemark_adapters._adapter import Adapter, operation
 from settlemark_adapters._loop import LoopThread
+from settlemark_adapters._spans import span
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
 
 SECONDS = 30.0
-_NO_CONNECTION = "net::ERR_"  # how Chromium reports that it reached no page
+# How Chromium reports that it reached no server: of its other errors many come behind a request that was answered.
+_NOT_REACHED = re.compile(
+    r"(?:Page\.\w+: )?net::ERR_(?:NAME_NOT_RESOLVED|NAME_RESOLUTION_FAILED|CONNECTION_REFUSED|CONNECTION_TIMED_OUT"
+    r"|ADDRESS_UNREACHABLE|ADDRESS_INVALID|INTERNET_DISCONNECTED|PROXY_CONNECTION_FAILED|TUNNEL_CONNECTION_FAILED"
+    r"|CERT_\w+|UNSAFE_PORT|INVALID_URL|UNKNOWN_URL_SCHEME|DISALLOWED_URL_SCHEME)\b"
+)
 GRID = 32
 """The hash has this many bits a side: each compares the brightness of two neighbouring patches of the screen."""
 _SCREEN = re.compile(f"[0-9a-f]{{{GRID * GRID // 4}}}")
@@ -88,6 +94,7 @@ class Browser(Adapter):
     ) -> None:
         if not 0 <= tolerance < 1:
             raise UsageError(f"tolerance={tolerance!r}: give the part of the screen that may differ, 0 to 1")
+        self._seconds = span("seconds", seconds)
         try:
             import imagehash
             from playwright.async_api import Error, async_playwright
@@ -99,7 +106,6 @@ class Browser(Adapter):
         self._hashing = imagehash
         self._errors, self._late = Error, Late
         self._tolerance = tolerance
-        self._seconds = seconds
         self._scope = f"browser:/{escape(name or 'page')}"
         super().__init__(settlement, name=name, **options)
         self._loop = LoopThread("browser")
@@ -189,6 +195,13 @@ class Browser(Adapter):
             if selector is not None:
                 await self._reach(selector)
                 before = await self._hashed()
+            answered: list[Any] = []
+
+            def note(response: Any) -> None:
+                if response.request.is_navigation_request():
+                    answered.append(response)
+
+            self.page.on("response", note)
             try:
                 await act()
                 await self.page.wait_for_load_state()
@@ -196,10 +209,12 @@ class Browser(Adapter):
             except self._late as error:
                 raise TimeoutError(f"no answer within {self._seconds:g} s: what came of it is unknown") from error
             except self._errors as error:
-                if _NO_CONNECTION in str(error):
+                if _NOT_REACHED.match(str(error)) and not answered:  # else it was sent elsewhere by an answer
                     raise
                 told = str(error).partition("\n")[0]
                 raise ConnectionError(f"the page went away ({told}): what came of it is unknown; look there") from error
+            finally:
+                self.page.remove_listener("response", note)
             changed = after != before or self.page.url != url
             said = "the screen has changed" if changed else "no effect to be seen: the screen is what it was before"
             return {"screen": after, "url": self.page.url, "changed": changed, "said": said}

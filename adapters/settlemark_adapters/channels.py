@@ -26,7 +26,8 @@ from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 from settlemark.hosting import Notice, json_text
-from settlemark_adapters._addresses import one_address
+from settlemark_adapters._addresses import as_one_line, one_address
+from settlemark_adapters._spans import span
 from settlemark_adapters.webhook._signature import ID, SIGNATURE, TIMESTAMP, secrets_of, signature
 
 if TYPE_CHECKING:
@@ -86,16 +87,18 @@ class WebhookChannel:
     ) -> None:
         import httpx
 
+        from settlemark_adapters.http._client import readable
+
         parts = urlsplit(url)
         if parts.scheme not in ("https", "http") or not parts.hostname:
             raise ValueError("a webhook goes to an address as https://chat.example/hooks/approvals")
         self.name = name
-        self._url, self._host = url, parts.hostname
+        self._url, self._host = readable(url), parts.hostname
         self._secrets = secrets_of(secret)
         self._clock = clock
         # Not httpx.Client: it logs each address.
         self._transport = httpx.HTTPTransport() if transport is None else transport
-        self._patience = {"timeout": httpx.Timeout(timeout).as_dict()}
+        self._patience = {"timeout": httpx.Timeout(span("timeout", timeout)).as_dict()}
 
     def tell(self, notice: Notice) -> None:
         """Send a notice.
@@ -175,7 +178,8 @@ class MailChannel:
         local_hostname: str | None = None,
     ) -> None:
         self.name = name
-        self._host, self._port, self._timeout, self._here = host, port, timeout, local_hostname
+        self._host, self._port, self._here = host, port, local_hostname
+        self._timeout = span("timeout", timeout)
         self._sender = one_address(sender)
         self._people = {who: one_address(address) for who, address in people.items()}
         self._roles = {role: tuple(members) for role, members in (roles or {}).items()}
@@ -221,7 +225,7 @@ class MailChannel:
         letter["Message-ID"] = f"<{notice.id}.{_named(who)}@{self._sender.rpartition('@')[2]}>"
         letter["Date"] = email.utils.formatdate(notice.at)
         letter["From"], letter["To"] = self._sender, self._people[who]
-        letter["Subject"] = "".join(each if each.isprintable() else " " for each in notice.subject)
+        letter["Subject"] = as_one_line(notice.subject)
         token = notice.tokens.get(who)
         text = notice.text
         if self._link is not None and token is not None:

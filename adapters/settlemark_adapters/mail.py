@@ -30,6 +30,7 @@ from settlemark_adapters._addresses import (
     some_text,
     suppressed_among,
 )
+from settlemark_adapters._spans import span
 
 _POLICY = email.policy.SMTP.clone(cte_type="7bit")  # not every server takes eight bits
 _LONGEST_REPLY = 300
@@ -145,7 +146,8 @@ class Mail(Adapter):
         self._sender = one_address(address)
         self._from = email.utils.formataddr((name, self._sender))
         self._domain = self._sender.rpartition("@")[2]
-        self._host, self._port, self._timeout, self._local_hostname = host, port, timeout, local_hostname
+        self._host, self._port, self._local_hostname = host, port, local_hostname
+        self._timeout = span("timeout", timeout)
         self._login = None if user is None or password is None else (user, password)
         self._tls, self._context = tls, context
         self._suppressed, self._find, self._partly = suppressed, find, partly
@@ -158,7 +160,9 @@ class Mail(Adapter):
     # ---- the tool
 
     def _scopes(self, to: Any, cc: Any = None, bcc: Any = None) -> list[str]:
-        return [f"mail:/{escape(address)}" for address in recipients(to, cc, bcc)]
+        # A server may mind the case of what stands before the @; most do not, and then it is one mailbox.
+        spelled = [each for address in recipients(to, cc, bcc) for each in (address, address.casefold())]
+        return [f"mail:/{escape(address)}" for address in dict.fromkeys(spelled)]
 
     def _fit(self, **arguments: Any) -> None:
         self._refuse_suppressed(self._written("", **arguments).recipients)

@@ -24,6 +24,7 @@ from settlemark.hosting import EffectName, escape
 from settlemark_adapters._adapter import Adapter, Operation, Parts
 from settlemark_adapters._mcp_server import McpLost, McpRefused, McpServer, McpTimeout, McpUnavailable
 from settlemark_adapters._schemas import Arguments
+from settlemark_adapters._spans import span
 
 _SHOWN = 1000
 
@@ -83,7 +84,7 @@ class Mcp(Adapter):
     ) -> None:
         self._trust_hints = trust_hints
         self._scopes = dict(scopes or {})
-        self._server = McpServer(_parameters(server, environment), timeout, log)
+        self._server = McpServer(_parameters(server, environment), span("timeout", timeout), log)
         try:
             self.server_name, listed = self._server.described()
             self._operations = self._declared(listed)

@@ -120,8 +120,11 @@ class Payments(Adapter):
         found = self._look(payment)
         if found.get("currency") != currency:
             raise ValueError(f"{payment} is in {found.get('currency')}: give the amount in it, not in {currency}")
-        if amount > found.get("amount", 0):
-            raise ValueError(f"{payment} is for {found.get('amount')} {currency}: give no more than that, not {amount}")
+        known: Any = found.get("amount")
+        if type(known) not in (int, float):
+            raise ValueError(f"the provider says that {payment} is for {known!r:.80}, which is no amount: ask it")
+        if amount > known:
+            raise ValueError(f"{payment} is for {known} {currency}: give no more than that, not {amount}")
 
     def _answered(self, amount: int, currency: str, key: str) -> Any:
         """Ask for the answer given under a key."""

@@ -27,6 +27,7 @@ from settlemark_adapters._database import (
     OutcomeLost,
     insert_unless_there,
 )
+from settlemark_adapters._spans import span
 
 LEASE_SECONDS = 60.0
 _IDS = uuid.UUID("6a1f4b0e-6f5d-5a86-9d8c-5b1c5f0c3d11")
@@ -138,7 +139,7 @@ class Outbox(Adapter):
         effects: Mapping[str, EffectName | Mapping[str, Any]] | None = None,
     ) -> None:
         self.database = Database(url, create=True)
-        self._lease, self._clock = lease, clock
+        self._lease, self._clock = span("lease", lease), clock
         super().__init__(settlement, name=name, effects=effects)
 
     # ---- publishing

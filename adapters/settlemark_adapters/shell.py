@@ -21,7 +21,8 @@ from settlemark import UNKNOWN, DeclarationError, Scope, ScopeTemplate, Settleme
 from settlemark_adapters._adapter import Adapter, Operation, Parts, operation
 from settlemark_adapters._marks import Mark, Marks, StillRunning
 from settlemark_adapters._pattern import REST, Filled, Pattern, Template, basename, mentioned, one_word
-from settlemark_adapters._running import CommandFailed, CommandTimeout, CommandUnknown, run
+from settlemark_adapters._running import CommandFailed, CommandTimeout, CommandUnknown, checked_environment, run
+from settlemark_adapters._spans import span
 
 _PATH = "/usr/local/bin:/usr/bin:/bin"
 _OPERATORS = frozenset({"|", "||", "&", "&&", ";", "<", ">", ">>", "<<", "2>", "2>&1", "2>>", "&>"})
@@ -96,11 +97,12 @@ class Shell(Adapter):
             raise NotADirectoryError(f"the root {self.root} of a Shell is no folder: make it first")
         self._patterns = list(patterns)
         basic = {"PATH": _PATH, "HOME": str(self.root), "LANG": "C.UTF-8"}
-        self._environment = basic | dict(environment or {}) | dict(secrets or {})
+        self._environment = basic | checked_environment("environment", environment or {})
+        self._environment |= checked_environment("secrets", secrets or {})
         self._hidden = [value.encode() for value in (secrets or {}).values()]
-        self._sh, self._timeout, self._most = sh, timeout, most_output
+        self._sh, self._timeout, self._most = sh, span("timeout", timeout), most_output
         self._own = self.root / OWN
-        self._keep = keep_days * _DAY
+        self._keep = span("keep_days", keep_days, "days") * _DAY
         self._marks = Marks(self._own / "commands", self._keep)
         super().__init__(settlement, **options)
 
@@ -223,9 +225,15 @@ class Shell(Adapter):
             try:
                 yield
                 if mark.told().status is None:  # a user's own function has acted
-                    mark.end(min(pattern.done))
+                    self._end(pattern, mark)
             finally:
                 _running.reset(token)
+
+    def _end(self, pattern: Pattern, mark: Mark) -> None:
+        try:
+            mark.end(min(pattern.done))
+        except OSError as error:
+            raise CommandUnknown(f"{pattern.tool} has acted, and that is not on record: {error}; look at it") from error
 
     def _demand(self, pattern: Pattern, given: dict[str, Any], key: str) -> None:
         asked = pattern.other("check")

@@ -46,6 +46,24 @@ def book(connection, hotel="Ritz", guest="Ada"):
 # ---- which database
 
 
+@pytest.mark.parametrize(
+    "spelled", ["{path}", "file:{path}?uri=true", "file://{path}?mode=rw&uri=1", "{folder}/./hotel.db"]
+)
+def test_one_file_has_one_name_however_it_is_spelled(path, spelled):
+    with contextlib.closing(Database(f"sqlite:///{path}", create=True)) as made:
+        made.prepare(TABLES)
+    url = f"sqlite:///{spelled.format(path=path, folder=path.parent)}"
+    with contextlib.closing(Database(url)) as found, found.begin("book") as connection:
+        book(connection)
+    assert (found.name, found.shown, rooms(path)) == ("hotel", str(path), {"Ritz": "Ada"})
+
+
+@pytest.mark.parametrize("url", ["file::memory:?cache=shared&uri=true", "file:x?mode=memory&cache=shared&uri=true"])
+def test_a_database_in_memory_is_refused_by_its_other_names_too(url):
+    with pytest.raises(ValueError, match="a SQLite database in memory ends with its connection"):
+        Database(f"sqlite:///{url}")
+
+
 def test_a_file_that_is_not_there_is_refused_and_not_made_unless_it_is_to_be(path):
     with contextlib.closing(Database(f"sqlite:///{path}")) as missing:
         for use in (missing.begin("book"), missing.looking("look")):

@@ -12,7 +12,7 @@ from collections.abc import Generator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
-from settlemark import UNKNOWN, InDoubt, StateError
+from settlemark import UNKNOWN, StateError
 from settlemark_adapters._fence import FileFence
 from settlemark_adapters._keyed import Order
 from settlemark_adapters.filesystem._plans import Plan, Planning, Raced
@@ -101,12 +101,7 @@ class Acts:
             raise StateError(f"{order.tool} on {order.about} was undone: its key is used up", key=order.key)
         happened = self.outcome(desk, record)
         if happened is UNKNOWN:
-            raise InDoubt(
-                f"whether {order.tool} on {order.about} happened is unknown: look at it, and do not repeat it",
-                key=order.key,
-                tool=order.tool,
-                scope=order.about,
-            )
+            raise order.in_doubt("")
         return record if happened else None
 
     # ---- asking
@@ -221,16 +216,18 @@ class Acts:
             desk.save(record)
             try:
                 yield
-            except BaseException:
-                self._look_after(record)
-                self._put_back(desk, record)
-                desk.clear()
+            except BaseException as error:
+                with order.closing(error):
+                    self._look_after(record)
+                    self._put_back(desk, record)
+                    desk.clear()
                 raise
-            self._look_after(record)
-            record.done = True
-            desk.save(record)
-            if order.alone:
-                desk.clear()
+            with order.closing():
+                self._look_after(record)
+                record.done = True
+                desk.save(record)
+                if order.alone:
+                    desk.clear()
 
     def _kept_before(self, desk: Desk, parts: Parts, part: str) -> list[Touch]:
         depth = self._root.existing(parts[:-1])

@@ -137,7 +137,9 @@ class Plans:
                     raise FileExistsError(f"{self._root.shown(target)!r} exists: delete it first, or choose another")
                 os.rename(source[-1], target[-1], src_dir_fd=folder, dst_dir_fd=to)
 
-            touched = [Touch(source, before, None, kept), Touch(target, None, before)]
+            # With its bytes: another file may have come to its new name, and look like it.
+            after = picture(folder, source[-1], digest=True)
+            touched = [Touch(source, before, None, kept), Touch(target, None, after)]
             return Plan(Record(order.tool, order.digest, "moved", touched, result), land, (folder, to))
 
         return plan

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from settlemark import UNKNOWN
-from settlemark_adapters.git._faults import DeployFailed, GitFault, GitTimeout
+from settlemark_adapters._running import checked_words
+from settlemark_adapters.git._faults import DeployFailed, GitError, GitFault, GitTimeout
 from settlemark_adapters.git._marks import mark, marked, unmark
 from settlemark_adapters.git._repository import Repository
 
@@ -40,7 +41,7 @@ class Deploying:
         seconds: float,
     ) -> None:
         self._repository = repository
-        self._commands = {target: list(command) for target, command in commands.items()}
+        self._commands = {target: checked_words(f"deploy[{target!r}]", command) for target, command in commands.items()}
         self._deployed = deployed
         self._environment = dict(environment)
         self._seconds = seconds
@@ -70,7 +71,13 @@ class Deploying:
         if marked(self._repository, "done", key) is None:
             mark(self._repository, "sent", key, commit)
             self._run(command, target, commit, key)
-            mark(self._repository, "done", key, commit)
+            try:
+                mark(self._repository, "done", key, commit)
+            except GitError as error:
+                raise DeployFailed(
+                    f"the deployment to {target} came to its end, which is not on record ({error}): look there",
+                    target=target,
+                ) from error
         return {"target": target, "commit": commit}
 
     def was_deployed(self, target: str, key: str) -> Any:
@@ -87,7 +94,7 @@ class Deploying:
 
     def _run(self, command: Sequence[str], target: str, commit: str, key: str) -> None:
         own = {"SETTLEMARK_KEY": key, "SETTLEMARK_COMMIT": commit, "SETTLEMARK_TARGET": target}
-        with tempfile.TemporaryDirectory(prefix="settlemark-deploy-") as folder:
+        with _copy() as folder:
             tree = Path(folder) / "tree"
             tree.mkdir()
             own_index = {"GIT_INDEX_FILE": str(Path(folder) / "index"), "GIT_WORK_TREE": str(tree)}
@@ -117,6 +124,11 @@ class Deploying:
                 target=target,
                 code=ended.returncode,
             )
+
+
+def _copy() -> tempfile.TemporaryDirectory[str]:
+    # What a command has left running may still write there: that is no failure of the deployment.
+    return tempfile.TemporaryDirectory(prefix="settlemark-deploy-", ignore_cleanup_errors=True)
 
 
 __all__ = ["Deployed", "Deploying"]

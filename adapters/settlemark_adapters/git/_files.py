@@ -6,16 +6,17 @@ import base64
 import binascii
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from settlemark import Settlement, current_call
 from settlemark.hosting import EffectName, Staged, bear, declare, escape, host_of
 from settlemark_adapters._adapter import Adapter, operation
 from settlemark_adapters._fence import FileFence, Leased
+from settlemark_adapters._keyed import running
 from settlemark_adapters.git._faults import GitFault
 from settlemark_adapters.git._inside import Acting, acting, enlist
 from settlemark_adapters.git._landing import Landing
-from settlemark_adapters.git._paths import inside, under
+from settlemark_adapters.git._paths import check_text, inside, under
 from settlemark_adapters.git._repository import REGULAR, Entry
 from settlemark_adapters.git._work import Step, Work
 from settlemark_adapters.git._worktree import WorkTree
@@ -111,6 +112,26 @@ class Files(Adapter):
         if not _paths_of(call.staged(f"git-landing:/{self._place}")):
             self._work.put_aside(name, tip)
 
+    def _fit_write(self, path: str, content: str = "", encoding: str = "utf-8", text: str = "") -> None:
+        self._fit({path: _bytes(content, encoding)}, text)
+
+    def _fit_delete(self, path: str, text: str = "") -> None:
+        self._fit({path: None}, text)
+
+    def _fit_commit(self, files: dict[str, str | None], text: str = "") -> None:
+        self._fit(_all_bytes(files), text)
+
+    def _fit_worktree(self, text: str = "") -> None:
+        self._fit({}, text)
+
+    def _fit(self, contents: Mapping[str, bytes | None], text: str) -> None:
+        """Refuse what cannot be written: a held call now rather than at its release, behind what has left."""
+        check_text("text", text)
+        self._ready()
+        effect = running()
+        if effect is not None and effect.declaration.held:
+            self._edited(self._tree(), contents)
+
     def _found(self, key: str) -> Any:
         """Look for the decision in its transaction's commits: on the hidden ref, or landed."""
         me = acting(key)
@@ -191,7 +212,7 @@ class Files(Adapter):
 
     # ---- writing
 
-    @operation("write_repo_file", "reversible", scope=_at, check=_ready, undo=_undo, probe=_found)
+    @operation("write_repo_file", "reversible", scope=_at, check=_fit_write, undo=_undo, probe=_found)
     def write(self, path: str, content: str, encoding: str = "utf-8", text: str = "") -> dict[str, Any]:
         """Write a file of the repository, as one commit.
 
@@ -203,7 +224,7 @@ class Files(Adapter):
         """
         return self._record({path: _bytes(content, encoding)}, text or f"Write {path}")
 
-    @operation("delete_repo_file", "reversible", scope=_at, check=_ready, undo=_undo, probe=_found)
+    @operation("delete_repo_file", "reversible", scope=_at, check=_fit_delete, undo=_undo, probe=_found)
     def delete(self, path: str, text: str = "") -> dict[str, Any]:
         """Delete a file of the repository, as one commit.
 
@@ -213,7 +234,7 @@ class Files(Adapter):
         """
         return self._record({path: None}, text or f"Delete {path}")
 
-    @operation("commit_to_repo", "reversible", scope=_at_all, check=_ready, undo=_undo, probe=_found)
+    @operation("commit_to_repo", "reversible", scope=_at_all, check=_fit_commit, undo=_undo, probe=_found)
     def commit(self, files: dict[str, str | None], text: str) -> dict[str, Any]:
         """Write and delete several files of the repository, as one commit.
 
@@ -221,10 +242,9 @@ class Files(Adapter):
             files: by its path, all that is to stand in each file; null deletes it.
             text: why, for the commit's message.
         """
-        contents = {path: None if content is None else _bytes(content, "utf-8") for path, content in files.items()}
-        return self._record(contents, text)
+        return self._record(_all_bytes(files), text)
 
-    @operation("commit_worktree", "reversible", scope=_in_worktree, check=_ready, undo=_undo, probe=_found)
+    @operation("commit_worktree", "reversible", scope=_in_worktree, check=_fit_worktree, undo=_undo, probe=_found)
     def commit_worktree(self, worktree: str, text: str) -> dict[str, Any]:
         """Commit all that stands in a work tree, so that it lands with this step.
 
@@ -308,7 +328,7 @@ class Files(Adapter):
             case "delete_repo_file":
                 return {request["path"]: None}
             case "commit_to_repo":
-                return {p: None if c is None else _bytes(c, "utf-8") for p, c in request["files"].items()}
+                return _all_bytes(request["files"])
             case _:
                 return {}
 
@@ -324,7 +344,14 @@ def _segments(path: str) -> str:
     return "/".join(map(escape, path.split("/")))
 
 
+def _all_bytes(files: dict[str, str | None]) -> dict[str, bytes | None]:
+    if not isinstance(cast("object", files), dict):
+        raise GitFault(f"files={files!r:.80}: give an object, with all that is to stand in each file by its path")
+    return {path: None if content is None else _bytes(content, "utf-8") for path, content in files.items()}
+
+
 def _bytes(content: str, encoding: str) -> bytes:
+    check_text("content", content)
     if encoding == "utf-8":
         return content.encode(errors="surrogatepass")
     if encoding != "base64":

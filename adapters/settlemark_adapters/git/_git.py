@@ -12,11 +12,14 @@ from settlemark import Settlement
 from settlemark.hosting import EffectName, escape
 from settlemark_adapters._adapter import Operation, operation
 from settlemark_adapters._fence import Leased
+from settlemark_adapters._running import checked_environment
+from settlemark_adapters._spans import span
 from settlemark_adapters.git._deploying import Deployed, Deploying
 from settlemark_adapters.git._faults import ChangedOutside, DeployFailed, GitFault, PushRefused
 from settlemark_adapters.git._files import Cost, Files
 from settlemark_adapters.git._inside import acting
 from settlemark_adapters.git._marks import mark, why_marked
+from settlemark_adapters.git._paths import check_text
 from settlemark_adapters.git._remote import Remote
 from settlemark_adapters.git._repository import SECONDS, Repository
 from settlemark_adapters.git._work import DAY, Work
@@ -83,11 +86,13 @@ class Git(Files):
         effects: Mapping[str, EffectName | Mapping[str, Any]] | None = None,
         lease: Leased = None,
     ) -> None:
+        checked_environment("environment", environment or {})
         own = Repository(repository, author=author, environment=environment)
         own.named("heads", branch)
+        span("seconds", seconds)
         self._remote = None if remote is None else Remote(own, remote, seconds=seconds)
         self._deploying = Deploying(own, deploy or {}, deployed, environment=environment or {}, seconds=seconds)
-        self._keep = keep_failed
+        self._keep = span("keep_failed", keep_failed, "days")
         self._clock = clock
         super().__init__(Work(own, branch), settlement, cost=cost, name=name, effects=effects, lease=lease)
         self._work.expire(self._clock() - self._keep * DAY)
@@ -100,12 +105,21 @@ class Git(Files):
 
     # ---- scopes and checks
 
-    def _sent_to(self, to: str = "") -> str:
-        return f"git-remote:/{escape(self._peer().name)}/heads/{escape(self._sent_as(to))}"
+    def _sent_to(self, to: str = "") -> list[str]:
+        return self._there("heads", self._sent_as(to))
 
-    def _tagged(self, version: str) -> str:
+    def _tagged(self, version: str) -> list[str]:
         self._repository.named("tags", version)
-        return f"git-remote:/{escape(self._peer().name)}/tags/{escape(version)}"
+        return self._there("tags", version)
+
+    def _there(self, kind: str, name: str) -> list[str]:
+        return [f"git-remote:/{escape(place)}/{kind}/{escape(name)}" for place in self._peer().places()]
+
+    def _fit_version(self, version: str, text: str = "") -> None:
+        """Refuse a version now rather than at its release, behind what has left."""
+        check_text("text", text)
+        if self._repository.ref(f"refs/tags/{version}") is not None:
+            raise GitFault(f"there is a version {version} already: choose another name", version=version)
 
     def _deployed_at(self, target: str) -> str:
         self._deploying.command(target)
@@ -185,7 +199,7 @@ class Git(Files):
             self._peer().send(self.key, head, ref)
         return self._told_push(to, head)
 
-    @operation("publish_version", "irreversible", scope=_tagged, probe=_published)
+    @operation("publish_version", "irreversible", scope=_tagged, check=_fit_version, probe=_published)
     def publish(self, version: str, text: str) -> dict[str, Any]:
         """Tag the branch as a version, and push the tag, when this step has landed.
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from settlemark_adapters.git._faults import ChangedOutside, Conflict, GitFault, WorkTreeInTheWay
-from settlemark_adapters.git._repository import above
+from settlemark_adapters.git._paths import above
 from settlemark_adapters.git._work import Step, Work, message, named, trailers
 
 _log = logging.getLogger("settlemark")

@@ -23,6 +23,7 @@ def inside(path: str) -> str:
     Traceback (most recent call last):
     settlemark_adapters.git._faults.GitFault: '../secrets' is no path inside the repository: write it as in 'src/a.py'
     """
+    check_text("path", path)
     parts = path.split("/")
     if not path or "\\" in path or _CONTROL.search(path) or any(part in ("", ".", "..") for part in parts):
         raise GitFault(f"{path!r} is no path inside the repository: write it as in 'src/a.py'", path=path)
@@ -31,9 +32,29 @@ def inside(path: str) -> str:
     return path
 
 
+def check_text(argument: str, given: object) -> None:
+    """Check that an argument is a text.
+
+    Raises:
+        GitFault: it is none.
+    """
+    if not isinstance(given, str):
+        raise GitFault(f"{argument}={given!r:.80}: give text", argument=argument)
+
+
 def under(path: str) -> str:
     """Return a path of a folder of the tree; the empty one is the whole tree."""
     return inside(path.rstrip("/")) if path.rstrip("/") else ""
+
+
+def above(path: str) -> list[str]:
+    """Return the folders that a path is in.
+
+    >>> above("a/b/c")
+    ['a', 'a/b']
+    """
+    parts = path.split("/")
+    return ["/".join(parts[:end]) for end in range(1, len(parts))]
 
 
 def _is_gits(part: str) -> bool:
@@ -42,4 +63,4 @@ def _is_gits(part: str) -> bool:
     return seen == ".git" or _SHORT_NAME.fullmatch(seen) is not None
 
 
-__all__ = ["inside", "under"]
+__all__ = ["above", "check_text", "inside", "under"]

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import unquote
 
 from settlemark_adapters._git_alone import RECEIVE, UPLOAD
 from settlemark_adapters.git._faults import GitFault, GitTimeout, PushRefused, RemoteLost
@@ -11,6 +15,7 @@ from settlemark_adapters.git._repository import SECONDS, Repository
 from settlemark_adapters.git._work import message, named, trailers
 
 _REJECTED = re.compile(r"^!\t[^\t]*\t(.*)$", re.MULTILINE)
+_PORT = re.compile(r":\d*$")
 
 
 class Remote:
@@ -29,6 +34,28 @@ class Remote:
         self._address = address
         self._seconds = seconds
         self.name = repository.without_secrets(address)
+
+    def places(self) -> list[str]:
+        """Return what it is sent to: a repository's path, or its host and path there, however it is spelled.
+
+        Neither the user, the protocol and its port, nor `.git` tell two repositories apart: two that are taken for one
+        only wait for each other.
+        """
+        told = self._repository.git("remote", "get-url", "--push", "--all", self._address, ends=(0, 2, 128))
+        told = told or self._repository.git("ls-remote", "--get-url", self._address)
+        places = {self._place(os.fsdecode(url)) for url in told.splitlines()}
+        return sorted(os.fsencode(place).decode(errors="backslashreplace") for place in places)
+
+    def _place(self, url: str) -> str:
+        network = _network(url)
+        if network is not None:
+            host, path = network
+            return f"{host.lower().rstrip('.')}/{path.strip('/').removesuffix('.git').rstrip('/')}"
+        path = unquote(url.removeprefix("file://")) if url.startswith("file://") else url
+        for spelled in (path, f"{path.rstrip('/')}.git"):
+            with suppress(GitFault):
+                return str(self._repository.kept_in(spelled))
+        return str(Path(path).resolve())
 
     def look(self, ref: str) -> str | None:
         """Return what a ref of the remote points to, or None.
@@ -128,6 +155,21 @@ class Remote:
             seconds=self._seconds,
         )
         return self._repository.is_ancestor(object_, now)
+
+
+def _network(url: str) -> tuple[str, str] | None:
+    """Return the host of an address and the path there; None for a path on this machine.
+
+    >>> _network("git@host.example:team/x.git"), _network("https://ada:pw@host.example:443/team/x"), _network("../x")
+    (('host.example', 'team/x.git'), ('host.example', 'team/x'), None)
+    """
+    protocol, begun, rest = url.partition("://")
+    if begun:
+        # A password may hold what a URL may not: a slash, an @.
+        host, _, path = rest.rpartition("@")[2].partition("/")
+        return None if protocol == "file" else (_PORT.sub("", host), unquote(path))
+    before, colon, path = url.partition(":")
+    return None if not colon or "/" in before else (before.rpartition("@")[2], path)
 
 
 __all__ = ["Remote"]

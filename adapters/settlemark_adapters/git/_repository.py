@@ -15,6 +15,7 @@ from pathlib import Path
 
 from settlemark_adapters import _git_alone as alone
 from settlemark_adapters.git._faults import GitFault, GitTimeout
+from settlemark_adapters.git._paths import above
 
 _WORD = re.compile(r"\S+")
 _AUTHOR = re.compile(r"([^<>\x00-\x1f]+) <([^<>\s\x00-\x1f]+)>")
@@ -56,12 +57,16 @@ class Repository:
         who = {f"GIT_{role}_{what}": named[n] for role in ("AUTHOR", "COMMITTER") for what, n in _WHO}
         self.environment = {**alone.environment(), **who, **(environment or {})}
         try:
-            found = self._run(["-C", str(path), "rev-parse", "--git-common-dir"])
+            self.folder = self.kept_in(path)
         except (GitFault, FileNotFoundError) as error:
             raise GitFault(f"{path} is no git repository that can be used here: {error}", path=str(path)) from None
         if alone.version(self.environment.get("PATH")) < _OLDEST:
             raise GitFault("this git is too old: version 2.38 or later is needed, for its merges without a work tree")
-        self.folder = (Path(path) / os.fsdecode(found).removesuffix("\n")).resolve()
+
+    def kept_in(self, path: str | os.PathLike[str]) -> Path:
+        """Return the folder that the repository at a path keeps everything in, also for one of its work trees."""
+        found = self._run(["-C", str(path), "rev-parse", "--git-common-dir"])
+        return (Path(path) / os.fsdecode(found).removesuffix("\n")).resolve()
 
     # ---- running git
 
@@ -80,8 +85,7 @@ class Repository:
         Files of a work tree are taken unfiltered: any command that looks at them (even one that only writes an index)
         would otherwise filter them.
         """
-        where = self._where(at)
-        off: dict[str, str] = {}
+        where, off = self._where(at), dict[str, str]()
         if at is not None or files:
             off |= alone.without(self._filters(where) if at is None else self._filters_within(at))
         if alone.runs_configured_hooks(self.environment.get("PATH")):
@@ -107,8 +111,7 @@ class Repository:
 
     def _names(self, where: Sequence[str]) -> list[str]:
         """Return the names of the settings that are configured there."""
-        names = self._run([*where, "config", "--list", "--name-only", "-z"]).decode(errors="surrogateescape")
-        return names.split("\0")
+        return self._run([*where, "config", "--list", "--name-only", "-z"]).decode(errors="surrogateescape").split("\0")
 
     def _filters_within(self, tree: Path) -> set[str]:
         """Return the filters of a work tree and of the repositories in it that its index names as submodules.
@@ -179,7 +182,6 @@ class Repository:
                 capture_output=True,
                 check=False,
                 timeout=seconds,
-                cwd=None,
             )
         except subprocess.TimeoutExpired:
             raise GitTimeout(f"git {_verb(arguments)} took more than {seconds:g} s and was ended") from None
@@ -400,14 +402,4 @@ def _entry(mode: str, hashed: str) -> Entry | None:
     return None if mode == "000000" else Entry(mode, hashed)
 
 
-def above(path: str) -> list[str]:
-    """Return the folders that a path is in.
-
-    >>> above("a/b/c")
-    ['a', 'a/b']
-    """
-    parts = path.split("/")
-    return ["/".join(parts[:end]) for end in range(1, len(parts))]
-
-
-__all__ = ["REGULAR", "SECONDS", "Entry", "Repository", "above"]
+__all__ = ["REGULAR", "SECONDS", "Entry", "Repository"]

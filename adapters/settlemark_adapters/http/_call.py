@@ -11,12 +11,12 @@ from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from inspect import Parameter
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from settlemark import DeclarationError
 from settlemark.hosting import EffectName, escape
 from settlemark_adapters._adapter import Parts
-from settlemark_adapters.http._filling import fields_of, parts_of
+from settlemark_adapters.http._filling import authority, fields_of, parts_of
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 IDEMPOTENT = SAFE | {"PUT", "DELETE"}
@@ -234,8 +234,8 @@ class Call:
         """Return its scope, at a server."""
         if self.scope is not None:
             return self.scope
-        parts = urlsplit(base_url)
-        prefix = [escape(segment) for segment in (parts.netloc, *parts.path.split("/")) if segment]
+        folders = unquote(urlsplit(base_url).path).split("/")
+        prefix = [escape(segment) for segment in (authority(base_url), *folders) if segment]
         own = self.path.split("{key}", maxsplit=1)[0]  # the key is not known yet
         own = own if own == self.path else own.rpartition("/")[0]
         return f"http:/{'/'.join(prefix)}{own}"

@@ -12,9 +12,10 @@ from typing import Any, TypedDict
 from urllib.parse import urljoin, urlsplit
 
 from settlemark.hosting import in_words, kind_of, message_of, missing
+from settlemark_adapters._spans import span
 from settlemark_adapters.http._answer import Answer
 from settlemark_adapters.http._errors import HttpError, HttpRefused, HttpTimedOut, HttpUnanswered, HttpUnsent
-from settlemark_adapters.http._filling import header_value
+from settlemark_adapters.http._filling import authority, header_value
 from settlemark_adapters.http._patience import Patience
 from settlemark_adapters.http._secrets import Secrets
 
@@ -115,8 +116,8 @@ class Client:
         hidden: Collection[str] = (),
     ) -> None:
         self.base_url = checked_address(base_url)
-        self.host = urlsplit(self.base_url).netloc
-        self.timeout = timeout
+        self.host = authority(self.base_url)
+        self.timeout = span("timeout", timeout)
         self.patience = patience or Patience()
         self.clock = clock
         self._headers = {name: header_value(name, value) for name, value in headers.items()}
@@ -158,11 +159,18 @@ class Client:
                 continue
             tries += 1
             begun = not sending.reads and _may_have_begun(answer.status, sending)
-            pause = self._pause(sending, answer, tries, begun=begun)
-            if pause is None or (sending.within is not None and self.clock() - began + pause >= sending.within):
-                raise self._ended(sending, answer, doubt or (str(answer) if begun else ""))
             doubt = doubt or (str(answer) if begun else "")
-            self._sleep(pause)
+            try:
+                pause = self._pause(sending, answer, tries, begun=begun)
+                if pause is None or (sending.within is not None and self.clock() - began + pause >= sending.within):
+                    raise self._ended(sending, answer, doubt)
+                self._sleep(pause)
+            except HttpError:
+                raise
+            except Exception as error:  # a clock or a pause of the user's own; what was sent before stays in doubt
+                if not doubt:
+                    raise
+                raise self._unanswered(sending, f"{in_words(error)}, after it had answered {doubt}", None) from error
 
     def scrub(self, value: Any) -> Any:
         """Return JSON data without this client's secrets."""
@@ -272,12 +280,8 @@ def checked_address(url: str) -> str:
     'https://api.example/v1'
     """
     example = "write it as in https://api.example/v1"
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-        host = httpx.URL(url).host
-    except (ValueError, httpx.InvalidURL):
-        raise ValueError(f"the address cannot be read: {example}") from None
+    parts = urlsplit(readable(url))
+    port, host = parts.port, httpx.URL(url).host
     if parts.scheme not in ("http", "https") or not host or port == 0:
         raise ValueError(f"the address names no http or https server: {example}")
     if parts.username is not None or parts.password is not None:
@@ -285,6 +289,20 @@ def checked_address(url: str) -> str:
     if parts.query or parts.fragment or any(part in (".", "..") for part in parts.path.split("/")):
         raise ValueError(f"the address has more than a server and a path: {example}")
     return url.rstrip("/")
+
+
+def readable(url: str) -> str:
+    """Return an address that can be sent to, as it is.
+
+    Raises:
+        ValueError: it cannot; the message does not repeat it.
+    """
+    try:
+        urlsplit(url).port  # noqa: B018 - it raises
+        httpx.URL(url)
+    except (ValueError, httpx.InvalidURL):
+        raise ValueError("the address cannot be read: write it as in https://api.example/v1") from None
+    return url
 
 
 def _location(url: str, answer: Answer) -> str | None:

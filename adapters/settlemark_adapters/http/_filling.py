@@ -8,15 +8,34 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from ipaddress import ip_address
 from typing import Any, cast
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote, urlsplit
 
 _FIELD = re.compile(r"\{([A-Za-z_]\w*)((?:\.\w+)*)\}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _HEADER_VALUE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
 _SEPARATOR = re.compile(r"[/\\]")
+_PORTS = {"http": 80, "https": 443}
 _LONGEST_KEY = 255  # common servers accept this
 _KEY_SAFE = "#/:@+,;=!$&'()*"
+
+
+def authority(url: str) -> str:
+    """Return the server in an address, with its port unless that is the protocol's own: one server, one spelling.
+
+    >>> [authority(url) for url in ("https://API.example.:443/v1", "http://bücher.example:8000", "http://[0:0::1]:80")]
+    ['api.example', 'xn--bcher-kva.example:8000', '[::1]']
+    """
+    parts = urlsplit(url)
+    host = (parts.hostname or "").rstrip(".")
+    with suppress(ValueError):
+        host = host.encode("idna").decode()
+    with suppress(ValueError):
+        host = ip_address(host).compressed
+    shown = f"[{host}]" if ":" in host else host
+    return shown if parts.port in (None, _PORTS.get(parts.scheme)) else f"{shown}:{parts.port}"
 
 
 def parts_of(value: Any) -> Mapping[str, Any] | None:

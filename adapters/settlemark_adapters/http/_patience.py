@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
+from threading import TIMEOUT_MAX
 
 
 @dataclass(frozen=True)
@@ -29,12 +31,16 @@ class Patience:
     statuses: frozenset[int] = frozenset({408, 425, 429, 502, 503, 504})
 
     def __post_init__(self) -> None:
-        if self.tries < 1 or self.first < 0 or self.factor < 1 or self.most < 0:
+        fits = self.tries >= 1 and 0 <= self.first < inf and 1 <= self.factor < inf and 0 <= self.most <= TIMEOUT_MAX
+        if not fits:  # so that a NaN does not
             raise ValueError(f"{self}: try once at least, and pause no negative time")
 
     def pause(self, failures: int) -> float:
         """Return how long to wait after so many failures."""
-        return min(self.first * self.factor ** (failures - 1), self.most)
+        try:
+            return min(self.first * self.factor ** (failures - 1), self.most)
+        except OverflowError:
+            return self.most
 
     def longest(self, timeout: float) -> float:
         """Return the seconds within which every try of a call has begun."""

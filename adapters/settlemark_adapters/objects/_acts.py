@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from settlemark import UNKNOWN, InDoubt, StateError
+from settlemark import UNKNOWN, StateError
 from settlemark_adapters._keyed import Order
 from settlemark_adapters.objects._bucket import OWN, Bucket
 
@@ -120,12 +120,7 @@ class Acts:
             raise StateError(f"{order.tool} on {order.about} was undone: its key is used up", key=order.key)
         happened = self.outcome(order.mark, record)
         if happened is UNKNOWN:
-            raise InDoubt(
-                f"whether {order.tool} on {order.about} happened is unknown: look at it, and do not repeat it",
-                key=order.key,
-                tool=order.tool,
-                scope=order.about,
-            )
+            raise order.in_doubt("")
         return record if happened else None
 
     # ---- asking
@@ -206,15 +201,17 @@ class Acts:
         self._save(mark, record)
         try:
             yield
-        except BaseException:
-            record.after = bucket.digest(key)
-            self._put_back(mark, record)
-            self.clear(mark)
+        except BaseException as error:
+            with order.closing(error):
+                record.after = bucket.digest(key)
+                self._put_back(mark, record)
+                self.clear(mark)
             raise
-        record.after, record.done = bucket.digest(key), True
-        self._save(mark, record)
-        if order.alone:
-            self.clear(mark)
+        with order.closing():
+            record.after, record.done = bucket.digest(key), True
+            self._save(mark, record)
+            if order.alone:
+                self.clear(mark)
 
     # ---- records
 

@@ -30,13 +30,15 @@ class Bucket:
 
     Raises:
         ImportError: fsspec, or a package it needs for this store, is not installed.
-        ValueError: the address is invalid.
+        ValueError: the address is invalid, or the store keeps copies of what others may change.
     """
 
     def __init__(self, where: Any, root: str, options: Mapping[str, Any]) -> None:
         try:
             fsspec = importlib.import_module("fsspec")
-            self._local: type = importlib.import_module("fsspec.implementations.local").LocalFileSystem
+            kinds = importlib.import_module("fsspec.implementations")
+            for kind in ("cached", "dirfs", "local"):
+                importlib.import_module(f"fsspec.implementations.{kind}")
         except ImportError as _error:
             raise missing("Objects needs fsspec", "objects", _error) from _error
         if isinstance(where, str):
@@ -49,11 +51,14 @@ class Bucket:
         else:
             self._store = where
             self._root = str(where._strip_protocol(root)).rstrip("/")  # noqa: SLF001 - as fsspec's own callers do
-        self.steady = isinstance(self._store, self._local)
+        local: type = kinds.local.LocalFileSystem
+        self.steady = isinstance(self._store, local)
         if self.steady:  # one object has one scope, whichever links its root is reached through
             self._root = Path(self._root or "/").resolve().as_posix()
-        protocol = self._store.protocol
-        self._protocol = str(protocol if isinstance(protocol, str) else protocol[0])
+        beneath, place = _beneath(self._store, self._root, kinds)
+        protocol = beneath.protocol
+        named = Path(place or "/").resolve().as_posix() if isinstance(beneath, local) else place
+        self._place = (str(protocol if isinstance(protocol, str) else protocol[0]), *named.split("/"))
 
     # ---- names
 
@@ -79,8 +84,8 @@ class Bucket:
 
     def scope(self, key: str) -> str:
         """Return the scope of an object, of all below a folder, or of all."""
-        names = [part for part in (*self._root.split("/"), *key.split("/")) if part]
-        return f"object:/{'/'.join(map(escape, (self._protocol, *names)))}"
+        names = [part for part in (*self._place, *key.split("/")) if part]
+        return f"object:/{'/'.join(map(escape, names))}"
 
     def path(self, key: str) -> str:
         """Return an object's path, for the store."""
@@ -185,6 +190,23 @@ class Bucket:
         except FileNotFoundError:
             self._store.makedirs(path.rpartition("/")[0], exist_ok=True)
             write(path)
+
+
+def _beneath(store: Any, root: str, kinds: Any) -> tuple[Any, str]:
+    """Return the store that a view of one of its folders stands on, and where in it the root is.
+
+    Raises:
+        ValueError: it keeps copies.
+    """
+    if isinstance(store, kinds.cached.CachingFileSystem):
+        raise ValueError(  # noqa: TRY004 - as for every address that is none
+            f"{type(store).__name__} keeps copies of objects, and does not see what has become of them since: name the"
+            " store itself, as in 's3://bucket/data' without a cache before it"
+        )
+    if not isinstance(store, kinds.dirfs.DirFileSystem):
+        return store, root
+    folder = str(store.fs._strip_protocol(store.path))  # noqa: SLF001 - as fsspec's own callers do
+    return _beneath(store.fs, f"{folder}/{root}", kinds)
 
 
 __all__ = ["OWN", "Bucket"]

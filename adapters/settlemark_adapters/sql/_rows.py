@@ -337,8 +337,9 @@ class Rows:
                 left=done.after,
                 found=found,
             )
-        kept = [c.name for c in row.table.columns if c.computed is None]
         before, after = done.before, done.after
+        known = before or after or {}  # a column may have been added since
+        kept = [c.name for c in row.table.columns if c.computed is None and c.name in known]
         try:
             if before is None and after is not None:
                 self._delete(connection, row)

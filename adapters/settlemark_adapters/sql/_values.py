@@ -140,8 +140,11 @@ def _kind(column: sa.Column[Any]) -> type[Any] | None:
     return kind if kind in _READERS else None
 
 
-def _as_it_is(value: Any, _column: sa.Column[Any], _dialect: str) -> Any:
-    return value
+def _as_it_is(value: Any, column: sa.Column[Any], dialect: str) -> Any:
+    if dialect != "sqlite" or not isinstance(value, int | float):
+        return value
+    # A cell keeps a truth value as the number: as a key, both are one row.
+    return _whole(int(value), column, dialect) if isinstance(value, int) else _real(value, column, dialect)
 
 
 def _text(value: Any, _column: sa.Column[Any], _dialect: str) -> str:
@@ -164,10 +167,16 @@ def _whole(value: Any, _column: sa.Column[Any], _dialect: str) -> int:
     return value
 
 
-def _real(value: Any, _column: sa.Column[Any], _dialect: str) -> float:
+def _real(value: Any, _column: sa.Column[Any], dialect: str) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise TypeError
-    return float(value)
+    number = float(value)
+    if math.isnan(number):
+        if dialect == "sqlite":
+            raise _Inexact("SQLite keeps it as no value at all")
+    elif number != value:
+        raise _Inexact("it has more than 53 bits")
+    return number
 
 
 def _decimal(value: Any, _column: sa.Column[Any], dialect: str) -> Decimal | float:

@@ -57,6 +57,7 @@ def deleting(expected: str | None, namespace: str, name: str) -> Edit:
 
 def appending(field: str, line: str, namespace: str, name: str) -> Edit:
     """Return the edit that adds a line to a text."""
+    _check_text("text", line, namespace, name)
 
     def edit(now: State) -> Json:
         before = _text_of(now, field, namespace, name)
@@ -68,6 +69,8 @@ def appending(field: str, line: str, namespace: str, name: str) -> Edit:
 
 def replacing(field: str, passages: tuple[str, str], namespace: str, name: str) -> Edit:
     """Return the edit that replaces a passage, which must occur once: (the old one, the new one)."""
+    for argument, passage in zip(("old", "new"), passages, strict=True):
+        _check_text(argument, passage, namespace, name)
 
     def edit(now: State) -> Json:
         (old, new), text = passages, _text_of(now, field, namespace, name)
@@ -82,6 +85,11 @@ def replacing(field: str, passages: tuple[str, str], namespace: str, name: str) 
         return {**(now.value or {}), field: text.replace(old, new)}
 
     return edit
+
+
+def _check_text(argument: str, given: Any, namespace: str, name: str) -> None:
+    if not isinstance(given, str):
+        raise MemoryFault(f"{argument}= is {given!r:.80}: give text", namespace=namespace, name=name)
 
 
 def _text_of(now: State, field: str, namespace: str, name: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Literal, cast
 from settlemark import UNKNOWN, Settlement, current_call
 from settlemark.hosting import EffectName, Staged, escape, in_words
 from settlemark_adapters._adapter import Adapter, operation
+from settlemark_adapters._keyed import running
 from settlemark_adapters.store._blocks import BaseStore, Blocks, Json, Namespace, mentions
 from settlemark_adapters.store._edits import (
     Edit,
@@ -31,6 +32,8 @@ EFFECTS: Namespace = ("settlemark", "effects")
 GONE: Namespace = ("settlemark", "gone")
 DAY = 86_400.0
 _PAGE = 200
+_UNTOLD: Any = object()
+"""In place of an argument that a user's own function does not take: what it will write is not known."""
 _WRITING = ("put_memory", "append_memory", "replace_in_memory", "delete_memory")
 
 
@@ -75,14 +78,42 @@ class Store(Adapter):
     # ---- probe and undo
 
     def _at(self, namespace: str, name: str) -> str:
-        path = (*_path(namespace), _named(name))
+        path = (*_path(namespace), self._named(name))
         return f"memory:/{'/'.join(map(escape, path))}"
 
     def _under(self, namespace: str) -> str:
         return f"memory:/{'/'.join(map(escape, _path(namespace)))}"
 
-    def _fit(self, value: Json) -> None:
-        fitting(value)
+    def _named(self, name: str) -> str:
+        if not isinstance(cast("object", name), str) or not name.strip():
+            raise MemoryFault("a memory needs a name", name=name)
+        if "/" in name and isinstance(self._base, Blocks):
+            raise MemoryFault(
+                f"{name!r} has a slash, which parts the namespaces of shared blocks: give what stands before its last"
+                " one as part of namespace=",
+                name=name,
+            )
+        return name
+
+    def _fit_put(self, namespace: str, name: str, value: Json = _UNTOLD, expected_version: str | None = None) -> None:
+        if value is not _UNTOLD:
+            self._fit(putting(fitting(value), expected_version, namespace, name), namespace, name)
+
+    def _fit_append(self, namespace: str, name: str, text: str = "") -> None:
+        self._fit(appending(self._field, text, namespace, name), namespace, name)
+
+    def _fit_replace(self, namespace: str, name: str, old: str = _UNTOLD, new: str = _UNTOLD) -> None:
+        if _UNTOLD not in (old, new):
+            self._fit(replacing(self._field, (old, new), namespace, name), namespace, name)
+
+    def _fit_delete(self, namespace: str, name: str, expected_version: str | None = None) -> None:
+        self._fit(deleting(expected_version, namespace, name), namespace, name)
+
+    def _fit(self, edit: Edit, namespace: str, name: str) -> None:
+        """Refuse a held call now rather than at its release, where others have left before it."""
+        effect = running()
+        if effect is not None and effect.declaration.held:
+            edit(self._seen(namespace, name))
 
     def _version(self, namespace: str, name: str) -> str:
         return self._state(_path(namespace), name).version
@@ -95,7 +126,7 @@ class Store(Adapter):
         """Restore the value from before the call under a key, if nobody has changed it since."""
         record, path = self._record(key), _path(namespace)
         if record is None:
-            if result is None:
+            if result is None and self._state(path, name).writer != key:
                 return  # it never wrote
             raise MemoryFault(
                 f"{namespace}/{name} cannot be put back: what stood there before is no longer kept (prune); mend it by"
@@ -126,10 +157,7 @@ class Store(Adapter):
             namespace: where it is kept, as a path: "users/ada".
             name: its name there.
         """
-        now = self._state(_path(namespace), _named(name))
-        for request in self._staged(self._at(namespace, name)):
-            if (request["namespace"], request["name"]) == (namespace, name):
-                now = State(self._edited(request)(now), now.counter + 1, None, "")
+        now = self._seen(namespace, name)
         return {"value": now.value, "version": now.version}
 
     @operation("search_memory", "read", scope=_under)
@@ -151,7 +179,7 @@ class Store(Adapter):
                 known[place] = value
         return [{"namespace": place, "name": name, "value": value} for (place, name), value in known.items()][:limit]
 
-    @operation("put_memory", "reversible", scope=_at, check=_fit, undo=_restore, probe=_found)
+    @operation("put_memory", "reversible", scope=_at, check=_fit_put, undo=_restore, probe=_found)
     def put(self, namespace: str, name: str, value: Json, expected_version: str | None = None) -> Json:
         """Put a memory in place of what stands there, and return its version.
 
@@ -163,7 +191,7 @@ class Store(Adapter):
         """
         return self._write(namespace, name, putting(fitting(value), expected_version, namespace, name))
 
-    @operation("append_memory", "reversible", scope=_at, undo=_restore, probe=_found)
+    @operation("append_memory", "reversible", scope=_at, check=_fit_append, undo=_restore, probe=_found)
     def append(self, namespace: str, name: str, text: str) -> Json:
         """Append a line to a memory's text, whatever stands there by now, and return its version.
 
@@ -174,7 +202,7 @@ class Store(Adapter):
         """
         return self._write(namespace, name, appending(self._field, text, namespace, name))
 
-    @operation("replace_in_memory", "reversible", scope=_at, undo=_restore, probe=_found)
+    @operation("replace_in_memory", "reversible", scope=_at, check=_fit_replace, undo=_restore, probe=_found)
     def replace(self, namespace: str, name: str, old: str, new: str) -> Json:
         """Replace a passage of a memory's text, and return its version.
 
@@ -186,7 +214,7 @@ class Store(Adapter):
         """
         return self._write(namespace, name, replacing(self._field, (old, new), namespace, name))
 
-    @operation("delete_memory", "reversible", scope=_at, undo=_restore, probe=_found)
+    @operation("delete_memory", "reversible", scope=_at, check=_fit_delete, undo=_restore, probe=_found)
     def delete(self, namespace: str, name: str, expected_version: str | None = None) -> Json:
         """Delete a memory, and return the version that says so.
 
@@ -214,7 +242,7 @@ class Store(Adapter):
 
     def _write(self, namespace: str, name: str, edit: Edit) -> Json:
         path, me = _path(namespace), self.key
-        _named(name)
+        self._named(name)
         with self._lock:
             now = self._state(path, name)
             if (done := self._became(me, now)) is UNKNOWN:
@@ -239,8 +267,8 @@ class Store(Adapter):
     def _became(self, key: str, now: State) -> Any:
         """Follow the writers back from the last one: the call under a key is among them, is not, or it is unknown."""
         record = self._record(key)
-        if record is None:
-            return None
+        if record is None:  # it never wrote, or what its undo needs was pruned
+            return {"version": str(now.counter)} if now.writer == key else None
         before, writer = record["was"]["writer"], now.writer
         while writer not in (None, before, key):
             earlier = self._record(writer)
@@ -256,10 +284,18 @@ class Store(Adapter):
         found = self._base.get(EFFECTS, digest(key))
         return None if found is None else cast("Json", found.value)
 
+    def _seen(self, namespace: str, name: str) -> State:
+        """Return a memory's state as the running call sees it, with what its transaction has staged."""
+        now = self._state(_path(namespace), self._named(name))
+        for request in self._staged(self._at(namespace, name)):
+            if (request["namespace"], request["name"]) == (namespace, name):
+                now = State(self._edited(request)(now), now.counter + 1, None, "")
+        return now
+
     def _state(self, path: Namespace, name: str) -> State:
         found = self._base.get(path, name)
         if found is None:
-            gone = self._base.get(GONE, digest("/".join((*path, name))))
+            gone = self._base.get(GONE, _gone(path, name))
             mark: Json = {} if gone is None else gone.value
             return State(None, mark.get("version", 0), mark.get("writer"), "")
         return state_of(found.value)
@@ -269,7 +305,7 @@ class Store(Adapter):
             self._put(path, name, marked(value, version, writer), self._index)
             return
         # First, so that the version continues from here: until the value is gone, its own mark counts.
-        self._put(GONE, digest("/".join((*path, name))), {"version": version, "writer": writer})
+        self._put(GONE, _gone(path, name), {"version": version, "writer": writer})
         try:
             self._base.delete(path, name)
         except Exception as error:
@@ -301,7 +337,7 @@ class Store(Adapter):
 
 
 def _path(namespace: str) -> Namespace:
-    path = tuple(namespace.split("/"))
+    path = tuple(namespace.split("/")) if isinstance(cast("object", namespace), str) else ("",)
     if any(not label or "." in label or label != label.strip() for label in path):
         raise MemoryFault(
             f"{namespace!r} is no namespace: write a path of names without dots, as in 'users/ada'", namespace=namespace
@@ -311,10 +347,10 @@ def _path(namespace: str) -> Namespace:
     return path
 
 
-def _named(name: str) -> str:
-    if not name.strip():
-        raise MemoryFault("a memory needs a name", name=name)
-    return name
+def _gone(path: Namespace, name: str) -> str:
+    """Return the key of what is kept of a deleted memory: another one for `a/b`, `c` than for `a`, `b/c`."""
+    between = "//" if "/" in name else "/"  # no label is empty
+    return digest(f"{'/'.join(path)}{between}{name}")
 
 
 def _lost(path: Namespace, name: str, error: Exception) -> StoreLost:

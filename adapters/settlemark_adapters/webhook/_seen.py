@@ -11,6 +11,7 @@ from sqlalchemy import Column, Connection, Engine, Float, MetaData, String, Tabl
 from sqlalchemy.dialects import postgresql, sqlite
 
 from settlemark.hosting import discreet
+from settlemark_adapters._spans import span
 
 DAY = 86_400.0
 _LONGEST = 255
@@ -57,7 +58,7 @@ class Seen:
     ) -> None:
         self._engine = discreet(create_engine(engine, hide_parameters=True)) if isinstance(engine, str) else engine
         self._own = isinstance(engine, str)
-        self._window = window
+        self._window = None if window is None else span("window", window)
         self._clock = clock
         self._table = Table(
             table, MetaData(), Column("id", String(_LONGEST), primary_key=True), Column("at", Float, nullable=False)

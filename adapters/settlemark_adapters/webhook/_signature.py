@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from settlemark_adapters._spans import span
+
 ID = "webhook-id"
 TIMESTAMP = "webhook-timestamp"
 SIGNATURE = "webhook-signature"
@@ -106,9 +108,10 @@ def verify(
 
     Raises:
         WebhookRejected: a header is missing or malformed, the signature is wrong, or it is too old or from the future.
-        ValueError: the secret is none.
+        ValueError: the secret is none, or the tolerance no length of time.
     """
     keys = secrets_of(secret)
+    span("tolerance", tolerance)
     by_name = {name.lower(): value for name, value in headers.items()}
     missing = [name for name in (ID, TIMESTAMP, SIGNATURE) if not by_name.get(name)]
     if missing:

@@ -70,9 +70,9 @@ class Webhook(Adapter):
         effects: Mapping[str, EffectName | Mapping[str, Any]] | None = None,
     ) -> None:
         # Imported here: a receiver needs no client.
-        from settlemark_adapters.http._client import MOST, Client
+        from settlemark_adapters.http._client import MOST, Client, readable
 
-        parts = urlsplit(url)
+        parts = urlsplit(readable(url))
         self._client = Client(
             f"{parts.scheme}://{parts.netloc}",
             headers={},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import socketserver
 import sys
 import threading
 from functools import partial
@@ -226,6 +227,42 @@ def test_a_page_that_cannot_be_reached_is_a_definite_no(browser, settlement):
     with pytest.raises(Exception, match="net::ERR_CONNECTION_REFUSED"), settlement.transaction("look") as tx:
         tx.call(browser.open, url=f"http://127.0.0.1:{nobody}/")
     assert settlement.residue() == []
+
+
+ANSWERS = {
+    "no content": b"HTTP/1.1 204 No Content\r\n\r\n",
+    "nothing": b"",
+    "the way to nobody": b"HTTP/1.1 302 Found\r\nLocation: http://nobody.invalid/\r\nContent-Length: 0\r\n\r\n",
+    "the way to an address that is none": b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\n\r\n",
+    "the way to itself": b"HTTP/1.1 302 Found\r\nLocation: /\r\nContent-Length: 0\r\n\r\n",
+    "two lengths": b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
+    "a file": b"HTTP/1.1 200 OK\r\nContent-Disposition: attachment\r\nContent-Length: 2\r\n\r\nok",
+}
+
+
+@pytest.mark.parametrize("spelled", ["", "?net::ERR_CONNECTION_REFUSED"])
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_a_server_that_was_reached_may_have_acted_whatever_it_has_answered(browser, settlement, answer, spelled):
+    asked = []
+
+    class Odd(socketserver.StreamRequestHandler):
+        def handle(self):
+            asked.append(self.rfile.readline())
+            while self.rfile.readline().strip():
+                pass
+            self.wfile.write(ANSWERS[answer])
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Odd) as server:
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        try:
+            with pytest.raises(InDoubt), settlement.transaction("open") as tx:
+                tx.call(browser.tool("open_page"), url=f"http://127.0.0.1:{server.server_address[1]}/{spelled}")
+        finally:
+            server.shutdown()
+            serving.join()
+    assert asked
+    assert [left.tool for left in settlement.residue()] == ["open_page"]
 
 
 def test_a_browser_that_is_closed_says_so():

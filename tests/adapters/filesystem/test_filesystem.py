@@ -239,15 +239,31 @@ def test_what_somebody_else_has_changed_since_is_left_as_it_is_and_named(desk, a
     }
 
 
-def test_a_change_that_keeps_size_and_time_is_seen_too(desk):
+LEFT = {
+    "write_file": {"path": "a.txt", "content": "ours"},
+    "append_file": {"path": "a.txt", "content": "ours"},
+    "move_file": {"source": "before.txt", "destination": "a.txt"},
+}
+
+
+@pytest.mark.parametrize("exchanged", [False, True])
+@pytest.mark.parametrize("tool", LEFT)
+def test_a_change_that_keeps_size_and_time_is_seen_too(desk, tool, exchanged):
+    (desk.root / "before.txt").write_text("ours")
     with pytest.raises(Failed), desk.settlement.transaction("fails") as tx:
-        tx.call(desk.files.write, path="a.txt", content="ours")
+        tx.call(desk.files.tool(tool), **LEFT[tool])
         about = (desk.root / "a.txt").stat()
-        with (desk.root / "a.txt").open("r+") as file:
-            file.write("else")
-        os.utime(desk.root / "a.txt", ns=(about.st_atime_ns, about.st_mtime_ns))
+        theirs = desk.root / ("b.txt" if exchanged else "a.txt")
+        theirs.write_text("else")
+        os.utime(theirs, ns=(about.st_atime_ns, about.st_mtime_ns))
+        theirs.rename(desk.root / "a.txt")
         raise Failed
     assert (desk.text("a.txt"), len(desk.settlement.residue())) == ("else", 1)
+
+
+def test_every_tool_that_leaves_a_file_is_tried_there(desk):
+    leaving = {declared.tool for declared in desk.files.declarations() if declared.kind != "read"}
+    assert leaving - {"delete_file", "make_directory"} == set(LEFT)
 
 
 # ---- what is kept

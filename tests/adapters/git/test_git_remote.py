@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
+import tempfile
+from contextlib import nullcontext
 
 import pytest
 from tests.adapters.git.repositories import commit_files, files_at, git, head, refs, repository
@@ -288,6 +292,29 @@ class TestDeploy:
                 call = tx.call(repo.deploy, target="live")
             assert call.result() == {"target": "live", "commit": head(place)}
         assert (place.parent / "out/live").read_text() == "one\ntwo\nthree\n"
+
+    @pytest.mark.parametrize("told", [False, True])
+    def test_one_that_came_to_its_end_and_is_not_on_record_is_in_doubt_unless_its_target_can_tell(
+        self, place, settlement, told
+    ):
+        blocked = place / "refs/settlemark/done"
+        blocked.parent.mkdir(parents=True, exist_ok=True)
+        blocked.write_text("")  # no mark is written below a file
+        repo = made(place, settlement, deployed=(lambda *_: True) if told else None)
+        with nullcontext() if told else pytest.raises(InDoubt), settlement.transaction("t") as tx:
+            tx.call(repo.deploy, target="live")
+        assert (place.parent / "out/live").read_text() == "one\ntwo\nthree\n"
+        assert [left.tool for left in settlement.residue()] == ([] if told else ["deploy"])
+
+    def test_what_its_command_leaves_running_in_its_copy_is_no_failure(self, place, settlement, monkeypatch):
+        def busy(path, *_, **__):
+            raise OSError(errno.ENOTEMPTY, "Directory not empty", str(path))
+
+        monkeypatch.setattr(tempfile, "tempdir", str(place.parent))
+        monkeypatch.setattr(os, "rmdir", busy)
+        with settlement.transaction("t") as tx:
+            call = tx.call(made(place, settlement).deploy, target="live")
+        assert (call.result()["target"], settlement.residue()) == ("live", [])
 
     def test_an_unknown_target_and_a_command_that_is_not_there_do_nothing(self, place, settlement):
         repo = made(place, settlement)

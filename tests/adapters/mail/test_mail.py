@@ -16,7 +16,7 @@ from tests.adapters.mail.server import PASSWORD, USER, PostOffice
 from tests.adapters.mail.subject import make
 from tests.rooms.adapters import one_address, one_line, suppressed_among
 
-from settlemark import UNKNOWN, InDoubt, PartialCommit, Refused, ScopeError, Settlement, current_call
+from settlemark import UNKNOWN, Halted, InDoubt, PartialCommit, Refused, ScopeError, Settlement, current_call
 from settlemark.testing import Mailbox, die, in_child
 from settlemark_adapters.mail import Mail, MailLost, MailRefused, MailUnreachable, SuppressedRecipient
 
@@ -94,6 +94,14 @@ def test_it_acts_on_the_address_of_each_recipient(settlement, box):
         tx.call(mail.send, to="Ada@B.Example", cc=["ada@b.example"], bcc=["o'neil/x@b.example"], subject="", body="")
     (effect,) = settlement.transactions()[0].effects
     assert effect.row.scope == "mail:/Ada@b.example mail:/ada@b.example mail:/o'neil%2Fx@b.example"
+
+
+@pytest.mark.parametrize("spelled", ["ada@b.example", "ADA@B.EXAMPLE", "aDa@b.Example"])
+def test_one_mailbox_is_one_resource_in_whatever_case_it_is_written(box, settlement, spelled):
+    settlement.halt("mail:/ada@b.example", by="eve", because="she asked for it")
+    with pytest.raises(Halted), settlement.transaction("trip") as tx:
+        tx.call(mail_to(box, settlement).send, **(LETTER | {"to": spelled}))
+    assert sent(box) == []
 
 
 def test_what_is_written_arrives_and_nobody_sees_who_got_a_blind_copy(office, settlement):

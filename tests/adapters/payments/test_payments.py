@@ -386,6 +386,18 @@ def test_an_answer_that_is_no_payment_is_unknown(provider, opened):
         opened(None, provider).payment("pay_a")
 
 
+@pytest.mark.parametrize("amount", ['"500"', "null", "true", "[500]"])
+@pytest.mark.parametrize("tool", ["capture_payment", "refund_payment"])
+def test_a_payment_whose_amount_is_none_is_not_taken_from_and_nothing_is_sent(
+    settlement, provider, opened, tool, amount
+):
+    body = f'{{"id": "pay_a", "status": "authorized", "currency": "EUR", "amount": {amount}}}'
+    provider.fail("GET", "status", status=200, body=body, times=-1)
+    with pytest.raises(ValueError, match="which is no amount: ask it"), settlement.transaction("t") as tx:
+        tx.call(opened(settlement, provider).tool(tool), payment="pay_a", amount=5, currency="EUR")
+    assert settlement.transactions() == []
+
+
 # ---- the api key
 
 

@@ -54,6 +54,7 @@ def test_what_a_model_writes_it_reads_again(wide, shop):
         ("big", True, "a whole number, and not True"),
         ("big", 2**63, "it has more than 64 bits"),
         ("real", "much", "a number, and not 'much'"),
+        ("real", 2**53 + 1, "it has more than 53 bits"),
         ("exact", "ten", 'a number, or one as text, as in "12.50", and not'),
         ("exact", "NaN", "a number, or one as text"),
         ("word", 7, "text, and not 7"),
@@ -265,6 +266,37 @@ def test_a_key_that_is_no_text_finds_its_row_however_the_database_gives_it_back(
     sql.insert(table, key, {"percent": 7})
     assert sql.update(table, key, {"percent": 8})["percent"] == sql.read(table, key)["percent"] == 8
     assert len(shop.rows(table)) == 1
+
+
+def test_a_number_that_sqlite_keeps_as_no_value_is_refused_in_columns_with_and_without_a_type(file_shop, open_sql):
+    file_shop.run("CREATE TABLE loose (id INTEGER PRIMARY KEY, real REAL, any)")
+    sql = open_sql(file_shop, tables=["loose"])
+    for column in ("real", "any"):
+        with pytest.raises(ValueError, match=f"column {column} takes .* SQLite keeps it as no value at all"):
+            sql.insert("loose", 1, {column: float("nan")})
+    assert file_shop.rows("loose") == []
+
+
+@pytest.mark.parametrize("key", [1, 1.0, True])
+def test_one_row_of_a_key_without_a_type_has_one_scope_however_its_number_is_written(file_shop, open_sql, key):
+    file_shop.run("CREATE TABLE loose (id, word TEXT, PRIMARY KEY (id))", "INSERT INTO loose VALUES (1, 'here')")
+    sql = open_sql(file_shop, tables=["loose"])
+    assert (sql.read("loose", key), sql.rows.scope("loose", key)) == (
+        {"id": 1, "word": "here"},
+        sql.rows.scope("loose", 1),
+    )
+
+
+def test_a_row_that_was_deleted_comes_back_into_a_table_with_another_column_by_then(file_shop, open_sql, settlement):
+    sql = open_sql(file_shop)
+    sql.insert("item", 1, {"name": "lamp"})
+    (before,) = file_shop.rows("item")
+    with pytest.raises(RuntimeError), settlement.transaction("t") as tx:
+        tx.call(sql.delete, table="item", key=1)
+        file_shop.run("ALTER TABLE item ADD COLUMN colour TEXT DEFAULT 'red'")
+        raise RuntimeError
+    assert settlement.residue() == []
+    assert file_shop.rows("item") == [(*before, "red")]
 
 
 def test_a_table_that_is_not_there_or_has_no_key_is_refused(shop, open_sql):

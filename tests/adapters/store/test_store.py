@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import shelve
+from contextlib import nullcontext
 
 import pytest
 from hypothesis import given
@@ -274,6 +275,22 @@ class TestUnderOneKey:
             with settlement.transaction("t") as tx:
                 assert tx.call(memory.append, **PLAN, text="once") == {"version": "1"}
         assert everything(base) == {"plan": {"text": "once"}}
+
+    @pytest.mark.parametrize("fails", [False, True])
+    def test_one_whose_record_was_pruned_is_known_by_its_mark_and_not_made_again(self, settlement, fails):
+        class Losing(Blocks):
+            def put(self, namespace, key, value, index=None, /):
+                super().put(namespace, key, value, index)
+                if namespace == ("team",) and memory.prune(-1):
+                    raise OSError("its answer was lost")
+
+        memory = Store(Losing({"team/plan": "book the room"}), settlement)
+        with pytest.raises(RuntimeError) if fails else nullcontext(), settlement.transaction("t") as tx:
+            assert tx.call(memory.append, **PLAN, text="call Ada") == {"version": "1"}
+            if fails:
+                raise RuntimeError
+        assert memory.get(**PLAN) == {"value": {"text": "book the room\ncall Ada"}, "version": "1"}
+        assert [left.tool for left in settlement.residue()] == (["append_memory"] if fails else [])
 
     def test_a_call_that_never_arrived_is_made_again(self, base):
         injector = FaultInjector(Fault(1, "unsent"))
