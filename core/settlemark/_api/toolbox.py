@@ -33,16 +33,26 @@ class Toolbox:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._declared: dict[str, Declaration] = {}
+        self._learned: dict[str, Declaration] = {}
         self._registry = Registry()
         self._seen: dict[str, tuple[Declaration | None, Callable[..., Any] | None, Declaration]] = {}
         self._told: set[str] = set()
 
     def adopt(self, declaration: Declaration) -> Declaration | None:
         """Add an existing declaration of a tool, and return the one it replaces."""
-        before = self._declared.get(declaration.tool)
+        before = self.known(declaration.tool)
         self._declared[declaration.tool] = declaration
         self._registry.add(declaration)
         return before
+
+    def learn(self, declaration: Declaration) -> None:
+        """Take in what an agent says of a tool of its own: another agent's, of the same name, may be another tool."""
+        self._learned[declaration.tool] = declaration
+        self._registry.add(declaration)
+
+    def declared(self, tool: str) -> Declaration | None:
+        """Return what was declared of a tool by its name, or None: what agents say of theirs does not count."""
+        return self._declared.get(tool)
 
     def know(self, tool: str, function: Callable[..., Any]) -> None:
         """Remember an undeclared tool's function: an ended process may have left a call of it."""
@@ -51,13 +61,13 @@ class Toolbox:
 
     def known(self, tool: str, function: Callable[..., Any] | None = None) -> Declaration | None:
         """Return a tool's declaration, made here or on its function, or None; logs and stores nothing."""
-        return self._declared.get(tool) or declaration_of(function)
+        return self._declared.get(tool) or declaration_of(function) or self._learned.get(tool)
 
     def of(self, function: Callable[..., Any] | None, tool: str | None = None) -> Declaration:
         """Return a tool's declaration: made here, on its function, or else opaque (with one warning)."""
         own = declaration_of(function)
         name = tool or (named_by(function) if own is None else own.tool)
-        base = self._declared.get(name) or own
+        base = self._declared.get(name) or own or self._learned.get(name)
         seen = self._seen.get(name)
         # Two functions may share a name: each keeps its own declaration and signature.
         if seen is not None and seen[0] is base and seen[1] == function:

@@ -216,10 +216,9 @@ class Opener:
         given = before_injection(self.declarations.tool(call["name"]), call)
         return Call(call["name"], call["args"], self.declarations.of(call["name"]), call["id"], given)
 
-    def declares(self, tool: BaseTool) -> Declaration:
-        """Return what a tool does, also one that was not known before."""
-        self.declarations.learn({tool.name: real_tool(tool)})
-        return self.declarations.of(tool.name)
+    def declares(self, tool: BaseTool, effect: Declared | None = None) -> Declaration:
+        """Return what a tool does, also one that was not known before; `effect` was said of this very one."""
+        return self.declarations.of_tool(real_tool(tool), effect)
 
     @property
     def unsettled(self) -> Unsettled:

@@ -18,14 +18,14 @@ def test_who_learns_a_tool_beside_another_thread_finds_it_declared(monkeypatch):
 
     settlement = Settlement("memory:")
     tools = Declarations(settlement)
-    adopting, go, adopt = threading.Event(), threading.Event(), host_of(settlement).tools.adopt
+    adopting, go, adopt = threading.Event(), threading.Event(), host_of(settlement).tools.learn
 
     def slowly(declaration):
         adopting.set()
         assert go.wait(20)
         adopt(declaration)
 
-    monkeypatch.setattr(host_of(settlement).tools, "adopt", slowly)
+    monkeypatch.setattr(host_of(settlement).tools, "learn", slowly)
     first = threading.Thread(target=tools.learn, args=("look", look))
     first.start()
     assert adopting.wait(20)
@@ -181,3 +181,61 @@ def test_where_nothing_is_undone_a_tool_only_reads_or_acts(office):
         told = as_settled(book, False)
         assert (told.kind, told.tool, told.scope, told.undo) == (EffectClass.OPAQUE, "book", book.scope, None)
         assert (as_settled(look, False), as_settled(book, True)) == (look, book)
+
+
+def test_agents_that_say_different_things_of_one_name_each_hear_their_own_whoever_was_made_last():
+    settlement = Settlement("memory:")
+    first, second = (Declarations(settlement, {"tell": kind}) for kind in ("read", "opaque"))
+
+    @effect("staged", scope="note:/all")
+    def tell(): ...
+
+    third, fourth = Declarations(settlement), Declarations(settlement)
+    third.learn("tell", tell)
+    fourth.learn("tell", len)
+
+    assert [tools.of("tell").kind.value for tools in (first, second, third, fourth)] == [
+        "read",
+        "opaque",
+        "staged",
+        "opaque",
+    ]
+
+
+def test_of_two_tools_of_one_name_each_is_what_it_says_of_itself_and_the_last_is_known_by_the_name():
+    @effect("read")
+    def look(): ...
+
+    @effect("staged", scope="note:/all")
+    def note(): ...
+
+    tools = Declarations(Settlement("memory:"))
+    learned = [tools.learn("tell", function) for function in (look, note)]
+    learned.append(tools.learn("tell", print, effect="opaque"))
+
+    assert [tools.of(each).kind.value for each in learned] == ["read", "staged", "opaque"]
+    assert tools.of("tell").kind.value == "opaque"
+
+
+def test_what_is_declared_later_by_the_name_counts_for_each_agent():
+    @effect("read")
+    def look(): ...
+
+    settlement = Settlement("memory:")
+    says, has = Declarations(settlement, {"look": "read"}), Declarations(settlement)
+    has.learn("look", look)
+    settlement.declare("look", "staged", scope="look:/all")
+
+    assert [tools.of("look").kind.value for tools in (says, has, Declarations(settlement))] == ["staged"] * 3
+
+
+def test_what_another_agent_says_of_the_same_function_counts_where_this_one_says_nothing():
+    def mail(): ...
+
+    settlement = Settlement("memory:")
+    Declarations(settlement, {"mail": {"kind": "irreversible", "scope": "mail:/all"}}).learn("mail", mail)
+    same, other = Declarations(settlement), Declarations(settlement)
+    same.learn("mail", mail)
+    other.learn("mail", lambda: None)
+
+    assert [tools.of("mail").kind.value for tools in (same, other)] == ["irreversible", "opaque"]
