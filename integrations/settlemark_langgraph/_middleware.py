@@ -118,7 +118,7 @@ class SettlementMiddleware(AgentMiddleware[Any, Any, Any]):
         runtime = request.runtime
         self._opener.declarations.learn_all({tool.name: real_tool(tool) for tool in runtime.tools})
         if request.tool is not None:  # a middleware may have brought it, which the agent has not
-            self._opener.declares(request.tool)
+            self._opener.declares(real_tool(request.tool))
         messages = messages_in(request.state)
         arrival = Arrival(
             runtime,

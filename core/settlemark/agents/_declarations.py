@@ -95,7 +95,7 @@ class Declarations:
         for name, declared in self._effects.items():
             _check(name, declared, names, owner)
         for name, declared in self._effects.items():
-            own, before = _made(name, declared, None), self._host.tools.declared(name)
+            own, before = _made(name, declared, None), self._host.tools.declared.get(name)
             self._host.tools.learn(own)
             self._known[name] = Learned(name, None, (), None, (), own, before)
 
@@ -134,7 +134,7 @@ class Declarations:
         self, name: str, function: Callable[..., Any] | None, places: Sequence[object], effect: Declared | None
     ) -> tuple[Declaration | None, Declaration | None]:
         tools = self._host.tools
-        before, said = tools.declared(name), self._effects.get(name, effect)
+        before, said = tools.declared.get(name), self._effects.get(name, effect)
         own = None
         if said is not None:
             own = _made(name, said, function)
@@ -177,7 +177,8 @@ class Declarations:
         known = self._known.get(tool) if isinstance(tool, str) else tool
         name = tool if isinstance(tool, str) else tool.name
         found = self._host.tools.known(name) if known is None else self.said_of(known)
-        self._refuse_to_gate(found)
+        if not self._settles:
+            self._refuse_to_gate(found)
         if found is None:
             if known is not None:
                 self._host.tell_once(f"undeclared {name}", self._advice(known))
@@ -186,7 +187,7 @@ class Declarations:
 
     def said_of(self, known: Learned) -> Declaration | None:
         """Return what has been said of a tool, or None."""
-        declared = self._host.tools.declared(known.name)
+        declared = self._host.tools.declared.get(known.name)
         if declared is not None and declared is not known.before:
             return declared
         found = known.own or declared

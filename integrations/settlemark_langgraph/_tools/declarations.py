@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from langchain_core.tools import BaseTool
@@ -30,6 +30,7 @@ class NodeDeclarations:
         )
         self._tools: dict[str, BaseTool] = {}
         self._learned: dict[str, Learned] = {}
+        self._compared: Collection[str] = ()
         self._agents: dict[str, bool] = {}
         self.learn(tools or {})
 
@@ -52,8 +53,9 @@ class NodeDeclarations:
         Raises:
             DeclarationError: `effects=` has the name of one mistyped; nothing was run.
         """
-        if not tools.keys() <= self._tools.keys():
+        if tools.keys() != self._compared:
             self._declarations.refuse_typos(tools, "this agent")
+            self._compared = tools.keys()
         self.learn(tools)
 
     def tool(self, name: str) -> BaseTool | None:
@@ -79,7 +81,7 @@ class NodeDeclarations:
     def of_tool(self, tool: BaseTool, effect: Declared | None = None) -> Declaration:
         """Return the declaration of this very tool, of which this was said, also where another one has its name."""
         if effect is None and self._tools.get(tool.name) is tool:
-            return self.of(tool.name)
+            return self._declarations.of(self._learned[tool.name])
         learned = self._learn(tool.name, tool, effect)
         self._tools[tool.name], self._learned[tool.name] = tool, learned
         return self._declarations.of(learned)

@@ -217,6 +217,36 @@ def test_of_two_tools_of_one_name_each_is_what_it_says_of_itself_and_the_last_is
     assert tools.of("tell").kind.value == "opaque"
 
 
+def test_that_two_unlike_tools_have_one_name_is_told_once_and_what_to_do_about_it(caplog):
+    def made_for(customer):
+        @effect("reversible", scope="room:/all", undo=lambda: customer)
+        def book(): ...
+
+        return book
+
+    def rival(**more):
+        @effect("reversible", scope="seat:/all", undo=lambda: None, **more)
+        def book(): ...
+
+        return book
+
+    def learn(*functions):
+        caplog.clear()
+        settlement = Settlement("memory:")
+        for function in functions:
+            Declarations(settlement).learn("book", function)
+        return [record.message for record in caplog.records]
+
+    assert learn(made_for("ada"), made_for("bob"), made_for("ada")) == []
+    assert learn(made_for("ada"), rival(version="2")) == []
+    [told] = learn(made_for("ada"), rival(), made_for("ada"))
+    assert told == (
+        "two unlike tools are called book, version '1': as long as this process runs each is carried out and undone by"
+        " its own functions, but what an ended process has left of either, and what is rewound, by those of the last;"
+        " give one of them another name, or a version of its own: @effect(…, version=…)"
+    )
+
+
 def test_what_is_declared_later_by_the_name_counts_for_each_agent():
     @effect("read")
     def look(): ...
