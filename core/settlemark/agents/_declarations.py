@@ -220,10 +220,11 @@ class Declarations:
         undone = f'settlement.declare("{name}", "reversible", scope="{scope}", undo=…) undoes it'
         given = "" if self._settles else ", with settlement=Settlement(…) given"
         read = "" if acts else f'; if it only reads: settlement.declare("{name}", "read")'
+        agent = "; if it only runs an agent whose calls settle, leave it as it is" if self._settles else ""
         lines = f"{held}, {undone}" if acts else f"{undone}, {held}"
         return (
             f"{name} is undeclared: it runs when it is called, and cannot be undone when another call of its turn"
-            f" fails; declare it: {lines}{given}{read}"
+            f" fails; declare it: {lines}{given}{read}{agent}"
         )
 
 

@@ -89,7 +89,8 @@ SAID = {
     ("send_mail", True): (
         "send_mail is undeclared: it runs when it is called, and cannot be undone when another call of its turn fails;"
         ' declare it: settlement.declare("send_mail", "irreversible", scope="send_mail:/{to}") holds it until the turn'
-        ' has succeeded, settlement.declare("send_mail", "reversible", scope="send_mail:/{to}", undo=…) undoes it'
+        ' has succeeded, settlement.declare("send_mail", "reversible", scope="send_mail:/{to}", undo=…) undoes it; if'
+        " it only runs an agent whose calls settle, leave it as it is"
     ),
     ("sendMail", False): (
         "sendMail is undeclared: it runs when it is called, and cannot be undone when another call of its turn fails;"
@@ -101,7 +102,8 @@ SAID = {
         "find is undeclared: it runs when it is called, and cannot be undone when another call of its turn fails;"
         ' declare it: settlement.declare("find", "reversible", scope="find:/{to}", undo=…) undoes it,'
         ' settlement.declare("find", "irreversible", scope="find:/{to}") holds it until the turn has succeeded; if it'
-        ' only reads: settlement.declare("find", "read")'
+        ' only reads: settlement.declare("find", "read"); if it only runs an agent whose calls settle, leave it as it'
+        " is"
     ),
     ("find", False): (
         "find is undeclared, so it runs after the calls issued before it; if it only reads, say so, and it runs beside"
