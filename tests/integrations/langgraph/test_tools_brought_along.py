@@ -11,10 +11,10 @@ from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tools import StructuredTool, tool
 from langgraph.checkpoint.memory import InMemorySaver
-from tests.integrations.langgraph.world import answers, turn
+from tests.integrations.langgraph.world import answers, graph, turn
 
 from settlemark import effect
-from settlemark_langgraph import SettlementMiddleware, settled
+from settlemark_langgraph import SequencedToolNode, SettlementMiddleware, settled
 
 FAILS = "Refused: mail was held and never left, so nothing of it happened; decide again from this: fail failed: "
 UNDONE = "undone: book had succeeded, and was undone because fail failed: ValueError: no Bad"
@@ -119,6 +119,26 @@ def test_a_tool_that_a_middleware_brings_settles_as_it_says_of_itself(world, set
     ]
     assert go(HOLDS, "holds") == [("success", "sent"), ("success", "booked")]
     assert world.log == ["she books Ada", "she unbooks Ada", "she books Bee", "she mails Bee"]
+    assert settlement.residue() == []
+
+
+def test_a_tool_that_a_nodes_wrapper_brings_settles_as_it_says_of_itself(world, settlement, invoke):
+    brought = Brings(tools_of(world, "she"))
+    node = SequencedToolNode(
+        [],
+        settlement=settlement,
+        handle_tool_errors=True,
+        wrap_tool_call=brought.wrap_tool_call,
+        awrap_tool_call=brought.awrap_tool_call,
+    )
+
+    why = "Error: ValueError('no Bad')\n Please fix your mistakes."
+    assert answers(invoke(graph(node), {"messages": [BREAKS]})) == [
+        ("error", f"{FAILS}{why}"),
+        ("error", f"undone: book had succeeded, and was undone because fail failed: {why}"),
+        ("error", why),
+    ]
+    assert world.log == ["she books Ada", "she unbooks Ada"]
     assert settlement.residue() == []
 
 
