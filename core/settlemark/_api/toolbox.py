@@ -69,13 +69,20 @@ class Toolbox:
 
     def known(self, tool: str, function: Callable[..., Any] | None = None) -> Declaration | None:
         """Return a tool's declaration, made here or on its function, or None; logs and stores nothing."""
-        return self.declared.get(tool) or declaration_of(function) or self._learned.get(tool)
+        return self.declared.get(tool) or declaration_of(function) or self._said(tool, function)
+
+    def _said(self, tool: str, function: Callable[..., Any] | None) -> Declaration | None:
+        """Return what an agent has said of a tool: it says nothing of another function of the same name."""
+        found = self._learned.get(tool)
+        if found is None or None in (function, found.function) or function == found.function:
+            return found
+        return None
 
     def of(self, function: Callable[..., Any] | None, tool: str | None = None) -> Declaration:
         """Return a tool's declaration: made here, on its function, or else opaque (with one warning)."""
         own = declaration_of(function)
         name = tool or (named_by(function) if own is None else own.tool)
-        base = self.declared.get(name) or own or self._learned.get(name)
+        base = self.declared.get(name) or own or self._said(name, function)
         seen = self._seen.get(name)
         # Two functions may share a name: each keeps its own declaration and signature.
         if seen is not None and seen[0] is base and seen[1] == function:

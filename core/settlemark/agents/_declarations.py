@@ -190,13 +190,7 @@ class Declarations:
         declared = self._host.tools.declared.get(known.name)
         if declared is not None and declared is not known.before:
             return declared
-        found = known.own or declared
-        if found is None:
-            # Another agent may say what this one has not; of another function of the same name it says nothing.
-            other = self._host.tools.known(known.name)
-            if other is not None and (None in (other.function, known.function) or other.function == known.function):
-                found = other
-        return found
+        return known.own or declared or self._host.tools.known(known.name, known.function)
 
     def _refuse_to_gate(self, found: Declaration | None) -> None:
         if found is not None and found.approve is not None and not self._settles:

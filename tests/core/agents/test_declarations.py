@@ -271,3 +271,20 @@ def test_what_another_agent_says_of_the_same_function_counts_where_this_one_says
     other.learn("mail", lambda: None)
 
     assert [tools.of("mail").kind.value for tools in (same, other)] == ["irreversible", "opaque"]
+
+
+def test_what_an_agent_says_of_its_tool_says_nothing_of_a_programs_function_of_the_same_name():
+    def mail():
+        return "an agent's"
+
+    def programs():
+        def mail():
+            return "a program's"
+
+        return mail
+
+    settlement = Settlement("memory:")
+    Declarations(settlement, {"mail": {"kind": "irreversible", "scope": "mail:/all"}}).learn("mail", mail)
+    of = host_of(settlement).tools.of
+
+    assert [of(function).kind.value for function in (mail, programs())] == ["irreversible", "opaque"]
