@@ -100,7 +100,8 @@ class Adapter:
 
     Args:
         settlement: learns the declarations, and finds the handlers after a crash, also for calls by other code.
-        name: a prefix to the tools' names, where a settlement has several adapters of a kind.
+        name: a prefix to the tools' names, where a settlement has several adapters of a kind: what an ended process
+            left is found by these.
         effects: what to declare otherwise: a class, or a mapping of parts, by the tool's (unprefixed) name.
 
     Raises:
@@ -229,7 +230,7 @@ class Adapter:
         declaration = declare(name, kind, function=made, **_fitting(kind, parts))
         bear(made, declaration)
         if self.settlement is not None:
-            host_of(self.settlement).tools.adopt(declaration)
+            host_of(self.settlement).tools.learn(declaration)
         return made
 
     def _told(self, known: Operation[Any, Any]) -> tuple[EffectClass, dict[str, Any]]:

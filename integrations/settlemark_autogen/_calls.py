@@ -22,6 +22,7 @@ from settlemark.agents import (
     Call,
     Declarations,
     Declared,
+    Learned,
     Unsettled,
     Work,
     cannot_keep,
@@ -84,6 +85,7 @@ class Calls:
             example='SettledWorkbench(…, effects={{"{name}": "read"}})',
         )
         self._arguments: dict[str, list[str]] = {}
+        self._learned: dict[str, Learned] = {}
         self._expected: list[Issued] = []
         self._has_client = False
         self.learn([tool.schema for tool in static.values()])
@@ -128,10 +130,9 @@ class Calls:
         """
         if self._ask is not self.desk or current_call() is None:
             return
-        host = host_of(self.settlement)
-        known = host.tools.known
-        undeclared = EffectClass.OPAQUE
-        gated = [name for name in self._arguments if host.may_ask(known(name) or Declaration(name, undeclared))]
+        may_ask, said_of = host_of(self.settlement).may_ask, self._declarations.said_of
+        opaque = EffectClass.OPAQUE
+        gated = [name for name, tool in self._learned.items() if may_ask(said_of(tool) or Declaration(name, opaque))]
         if gated:
             raise UsageError(
                 f'{", ".join(gated)} needs a person\'s yes, and approver="handoff" cannot ask for it here, in an agent'
@@ -162,7 +163,9 @@ class Calls:
         self._arguments = names_of(cast("Sequence[Mapping[str, Any]]", schemas))
         for name, arguments in self._arguments.items():
             tool = tools.get(name)
-            self._declarations.learn(name, function_of(tool), declared_on=(tool, type(tool)), arguments=arguments)
+            self._learned[name] = self._declarations.learn(
+                name, function_of(tool), declared_on=(tool, type(tool)), arguments=arguments
+            )
 
     def call(self, name: str, arguments: Any, call_id: str | None) -> Call:
         """Return a call as it is settled; another workbench may complete arguments that its tool does not take."""

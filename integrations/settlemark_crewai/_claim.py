@@ -14,7 +14,7 @@ from crewai.tools import BaseTool
 from crewai.tools.tool_failure import ToolFailure
 
 from settlemark import Declaration, Outcome, Queued, Refused
-from settlemark.agents import TOLD, AgentTurn, Call, Caller, Declarations, Work, words
+from settlemark.agents import TOLD, AgentTurn, Call, Caller, Work, words
 from settlemark.hosting import Program, json_text, run_async, run_sync
 from settlemark_crewai._human import console_of
 from settlemark_crewai._results import Reported, checked, pack, unpack
@@ -29,7 +29,7 @@ class Claim:
         name: the tool's name for models.
         tool: the tool as CrewAI has it; None where only its function is known.
         work: the work that the call belongs to.
-        declarations: know what the tool does.
+        declares: returns what the tool does.
         turn: its turn; None when the model's other calls are unknown.
         place: its place there.
         asked: CrewAI's view of its arguments, which a hook may change.
@@ -51,7 +51,7 @@ class Claim:
         name: str,
         tool: BaseTool | None,
         work: Work,
-        declarations: Declarations,
+        declares: Callable[[], Declaration],
         *,
         turn: AgentTurn | None = None,
         place: int = 0,
@@ -65,7 +65,7 @@ class Claim:
         self.name = name
         self._tool = tool
         self._work = work
-        self._declarations = declarations
+        self._declares = declares
         self._turn = turn
         self._place = place
         self._asked: Mapping[str, Any] = {} if asked is None else asked
@@ -121,7 +121,7 @@ class Claim:
             else:
                 arguments = planned
         if turn is None:
-            call = Call(self.name, dict(arguments), self._declarations.of(self.name), given=dict(arguments))
+            call = Call(self.name, dict(arguments), self._declares(), given=dict(arguments))
             turn, place, waits = self._work.single(call, once=self._once), 0, True
         elif self._last:
             for later in range(place + 1, len(turn.calls)):

@@ -15,6 +15,7 @@ from settlemark.agents import (
     AgentRun,
     Declarations,
     Declared,
+    Learned,
     Settles,
     Unsettled,
     Work,
@@ -115,13 +116,12 @@ class Job:
         """Return the same job under another id."""
         return Job(self._settlement, run, **cast("Any", self._options))
 
-    def learn(self, name: str, tool: BaseTool, effect: Declared | None = None) -> None:
-        """Add a tool under its name for models; `effect` is its declaration, if given."""
+    def learn(self, name: str, tool: BaseTool, effect: Declared | None = None) -> Learned:
+        """Add a tool under its name for models, and return it; `effect` is its declaration, if given."""
         function = getattr(tool, "func", None)
         places = (type(tool), type(tool)._run)  # noqa: SLF001 - where `@effect` may stand on a class
-        if effect is not None and name not in self._effects:
-            Declarations(self.settlement, {name: effect}).learn(name, function)
-        self.declarations.learn(name, function, declared_on=places, arguments=list(tool.args_schema.model_fields))
+        arguments = tuple(tool.args_schema.model_fields)
+        return self.declarations.learn(name, function, declared_on=places, arguments=arguments, effect=effect)
 
     def expect_delegation(self) -> None:
         """Declare the tools that delegate, so that what an ended process had open of them can be ended."""

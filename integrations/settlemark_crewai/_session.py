@@ -17,6 +17,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol, cast
 
 from crewai.agents.parser import AgentAction
@@ -26,7 +27,7 @@ from crewai.utilities.agent_utils import convert_tools_to_openai_schema
 from crewai.utilities.string_utils import sanitize_tool_name
 
 from settlemark import Declaration, EffectClass
-from settlemark.agents import AgentTurn, Call, Said, Work, keep_answered
+from settlemark.agents import AgentTurn, Call, Learned, Said, Work, keep_answered
 from settlemark.hosting import Program
 from settlemark_crewai._claim import Claim, call_of
 from settlemark_crewai._delegating import delegates, delegation
@@ -148,6 +149,7 @@ class Session:
         self._work = work
         self._job = job
         self._tools = _named(executor.original_tools)
+        self._learned: dict[str, Learned] = {}
         self._answer: Answer | None = None
         self._anchor: object = None
         self._lock = threading.Lock()
@@ -155,7 +157,7 @@ class Session:
             mark = self._mark(tool)
             if mark is not None:
                 effect = delegation(name, work.run.name, work.name) if delegates(tool) else mark.effect
-                job.learn(name, tool, effect)
+                self._learned[name] = job.learn(name, tool, effect)
                 self._keep_out_of_the_cache(name, tool)
 
     def _mark(self, tool: BaseTool | None) -> Mark | None:
@@ -164,7 +166,7 @@ class Session:
         return mark if mark is not None and mark.is_of(self._job) else None
 
     def _keep_out_of_the_cache(self, name: str, tool: BaseTool) -> None:
-        if self._job.declarations.of(name).kind is not EffectClass.READ:
+        if self._job.declarations.of(self._learned[name]).kind is not EffectClass.READ:
             tool.cache_function = _never  # else an equal second effect would silently not happen
 
     @property
@@ -219,13 +221,13 @@ class Session:
             answer = self._answer_of(executor, name, arguments)
             issued = None if answer is None else answer.take(name, arguments)
         if answer is None or issued is None or issued.place is None:
-            return Claim(mark, name, tool, self._work, self._job.declarations)
+            return Claim(mark, name, tool, self._work, partial(self._declaration_of, name, tool))
         issued.claim = Claim(
             mark,
             name,
             tool,
             self._work,
-            self._job.declarations,
+            partial(self._declaration_of, name, tool),
             turn=answer.turn,
             place=issued.place,
             asked=arguments,
@@ -281,7 +283,7 @@ class Session:
     def _declaration_of(self, name: str, tool: BaseTool) -> Declaration:
         if delegates(tool) and not self._job.declares(name):
             return delegation(name, self._work.run.name, self._work.name)
-        return self._job.declarations.of(name)
+        return self._job.declarations.of(self._learned.get(name, name))
 
     def _makes_serial(self, name: str) -> bool:
         tool = self._tools.get(name)
@@ -290,8 +292,8 @@ class Session:
 
 def alone(mark: Mark, name: str, tool: BaseTool, work: Work, job: Job, *, tells: bool, once: bool = False) -> Claim:
     """Return a call without a known turn: the model's other calls, if any, are unknown; `once` where none made it."""
-    job.learn(name, tool, mark.effect)
-    return Claim(mark, name, tool, work, job.declarations, tells=tells, once=once)
+    declares = partial(job.declarations.of, job.learn(name, tool, mark.effect))
+    return Claim(mark, name, tool, work, declares, tells=tells, once=once)
 
 
 def _named(tools: Sequence[BaseTool]) -> dict[str, BaseTool]:

@@ -159,8 +159,8 @@ def refuse_to_plan(job: Job, agent: Any, tools: Iterable[BaseTool]) -> None:
 
 def _acts(job: Job, tool: BaseTool) -> bool:
     name, mark = sanitize_tool_name(tool.name), mark_of(tool)
-    job.learn(name, tool, None if mark is None else mark.effect)
-    return job.declarations.of(name).kind is not EffectClass.READ
+    learned = job.learn(name, tool, None if mark is None else mark.effect)
+    return job.declarations.of(learned).kind is not EffectClass.READ
 
 
 __all__ = ["Steps", "has_no_turns", "refuse_to_plan", "stepping", "wrap_steps"]

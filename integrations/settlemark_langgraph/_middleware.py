@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast
 
 from langchain.agents.middleware import AgentMiddleware, ExtendedModelResponse, ModelRequest, ModelResponse
 from langchain_core.messages import ToolMessage
+from langchain_core.tools import BaseTool
 from langgraph.config import get_config
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
@@ -116,6 +117,8 @@ class SettlementMiddleware(AgentMiddleware[Any, Any, Any]):
     def _visit(self, request: ToolCallRequest, last: bool, *, threads: bool) -> Program[Visit]:
         runtime = request.runtime
         self._opener.declarations.learn_all({tool.name: real_tool(tool) for tool in runtime.tools})
+        if request.tool is not None:  # a middleware may have brought it, which the agent has not
+            self._opener.declares(real_tool(request.tool))
         messages = messages_in(request.state)
         arrival = Arrival(
             runtime,
@@ -129,13 +132,19 @@ class SettlementMiddleware(AgentMiddleware[Any, Any, Any]):
         )
         return self._turns.visit([request.tool_call], arrival, sent=True)
 
-    # ---- what became of calls that were acknowledged
+    # ---- requests to the model
+
+    def _learn_offered(self, request: ModelRequest[Any]) -> None:
+        """Take in the tools of a request: a middleware may offer some that the agent has not."""
+        offered = [tool for tool in request.tools if isinstance(tool, BaseTool)]
+        self._opener.declarations.learn({tool.name: real_tool(tool) for tool in offered})
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> Any:
         """Tell the model what became of the calls whose answers were acknowledgements."""
         run_sync(self._turns.finish(Superstep.of(get_config())))
+        self._learn_offered(request)
         keep_answered(self._settlement, answered_in(request.messages))
         found = corrections(request.messages, self._settlement)
         if self._primed is not None:
@@ -147,6 +156,7 @@ class SettlementMiddleware(AgentMiddleware[Any, Any, Any]):
     ) -> Any:
         """Tell the model what became of the calls whose answers were acknowledgements."""
         await run_async(self._turns.finish(Superstep.of(get_config())))
+        self._learn_offered(request)
         keep_answered(self._settlement, answered_in(request.messages))
         found = await in_thread(corrections, request.messages, self._settlement)
         if self._primed is not None:

@@ -6,7 +6,7 @@ to leave last turns out to be a question.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, cast
@@ -29,11 +29,11 @@ from pydantic_ai.messages import ToolCallPart
 from pydantic_ai.toolsets import ToolsetTool
 
 from settlemark import Declaration, EffectClass, Settlement, UsageError
-from settlemark.agents import declared_at
+from settlemark.agents import Declarations
 from settlemark.hosting import host_of
 
 
-def refuse_without_asking(settlement: Settlement, agent: AbstractAgent[Any, Any]) -> None:
+def refuse_without_asking(settlement: Settlement, declarations: Declarations, agent: AbstractAgent[Any, Any]) -> None:
     """Return when no tool that an agent has by now needs a yes for which nobody could be asked.
 
     Raises:
@@ -41,11 +41,17 @@ def refuse_without_asking(settlement: Settlement, agent: AbstractAgent[Any, Any]
     """
     if _asks(agent.output_type) or _is_answered(agent):
         return
-    gated = sorted(name for name, function in _functions(agent.toolsets) if _is_gated(settlement, name, function))
+    may_ask = host_of(settlement).may_ask
+    gated = list[str]()
+    for name, function in _functions(agent.toolsets):
+        said = declarations.said_of(declarations.learn(name, function))
+        if may_ask(said or Declaration(name, EffectClass.OPAQUE), by_function=False):
+            gated.append(name)
     if gated:
         raise UsageError(
-            f"{', '.join(gated)} needs a person's yes (approve=, or a policy), and this agent cannot ask for it: give"
-            " it output_type=[…, DeferredToolRequests], or capabilities=[HandleDeferredToolCalls(…)]; nothing was run"
+            f"{', '.join(sorted(gated))} needs a person's yes (approve=, or a policy), and this agent cannot ask for"
+            " it: give it output_type=[…, DeferredToolRequests], or capabilities=[HandleDeferredToolCalls(…)]; nothing"
+            " was run"
         )
 
 
@@ -69,8 +75,8 @@ def _is_answered(agent: AbstractAgent[Any, Any]) -> bool:
     return any(found)
 
 
-def _functions(toolsets: Iterable[AbstractToolset[Any]]) -> list[tuple[str, object]]:
-    found: list[tuple[str, object]] = []
+def _functions(toolsets: Iterable[AbstractToolset[Any]]) -> list[tuple[str, Callable[..., Any]]]:
+    found: list[tuple[str, Callable[..., Any]]] = []
 
     def look(toolset: AbstractToolset[Any]) -> None:
         if isinstance(toolset, FunctionToolset):
@@ -79,12 +85,6 @@ def _functions(toolsets: Iterable[AbstractToolset[Any]]) -> list[tuple[str, obje
     for toolset in toolsets:
         toolset.apply(look)
     return found
-
-
-def _is_gated(settlement: Settlement, name: str, function: object) -> bool:
-    host = host_of(settlement)
-    declared = host.tools.known(name) or declared_at(function) or Declaration(name, EffectClass.OPAQUE)
-    return host.may_ask(declared, by_function=False)
 
 
 def question_of_toolsets(

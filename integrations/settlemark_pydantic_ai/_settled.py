@@ -140,7 +140,7 @@ class Settled(AbstractCapability[Any]):
         Raises:
             UsageError: it cannot: its output has no `DeferredToolRequests`, and no capability answers them.
         """
-        refuse_without_asking(self._jobs.settlement, agent)
+        refuse_without_asking(self._jobs.settlement, self._jobs.declarations, agent)
         return self
 
     async def for_run(self, ctx: RunContext[Any]) -> AbstractCapability[Any]:

@@ -15,7 +15,7 @@ from pydantic_ai.tools import ToolApproved, ToolDenied
 from pydantic_ai.toolsets import ToolsetTool
 
 from settlemark import EffectClass, Queued, UsageError
-from settlemark.agents import TOLD, Call, Said, Work, keep_answered, too_late, words
+from settlemark.agents import TOLD, Call, Learned, Said, Work, keep_answered, too_late, words
 from settlemark.hosting import Program, end_async, run_async
 from settlemark_pydantic_ai._functions import arguments_of, function_of, is_threaded
 from settlemark_pydantic_ai._jobs import Jobs, Seated
@@ -228,9 +228,10 @@ class Turns:
         name, call_id = ctx.tool_name or tool.tool_def.name, ctx.tool_call_id or ""
         checked = self._checked.get(call_id)
         part = ToolCallPart(name, None, call_id) if checked is None else checked.part
-        self._learn({name: tool})
+        learned = self._learn({name: tool})
         place = Place(part, tool, Fate.COMES, checked)
-        call = Call(name, part.args_as_dict(), place.declared(self._jobs.declarations.of(name)), call_id, place.given)
+        declared = place.declared(self._jobs.declarations.of(learned[name]))
+        call = Call(name, part.args_as_dict(), declared, call_id, place.given)
         return Turn((-1, (call_id,)), self.work_of(ctx.run_id).single(call), (place,))
 
     def _results_for(self, ctx: RunContext[Any], index: int, response: ModelResponse) -> Results | None:
@@ -257,20 +258,20 @@ class Turns:
                 results[call_id] = place.outcome or ApprovalRequired()  # it keeps waiting
         return results
 
-    def _learn(self, tools: Mapping[str, ToolsetTool[Any]]) -> None:
-        for name, tool in tools.items():
-            self._jobs.declarations.learn(name, function_of(tool), arguments=arguments_of(tool))
+    def _learn(self, tools: Mapping[str, ToolsetTool[Any]]) -> dict[str, Learned]:
+        learn = self._jobs.declarations.learn
+        return {name: learn(name, function_of(tool), arguments=arguments_of(tool)) for name, tool in tools.items()}
 
     def _begin(self, ctx: RunContext[Any], index: int, response: ModelResponse, results: Results | None) -> Turn:
         known = None if ctx.tool_manager is None else ctx.tool_manager.tools
         tools = {name: tool for name, tool in (known or {}).items() if self._owns(tool)}
-        self._learn(tools)
+        learned = self._learn(tools)
         places = places_of(ctx, response.tool_calls, tools, self._checked, results, self._behind)
         calls = [
             Call(
                 place.name,
                 place.part.args_as_dict(),
-                place.declared(self._jobs.declarations.of(place.name)),
+                place.declared(self._jobs.declarations.of(learned.get(place.name, place.name))),
                 place.part.tool_call_id,
                 place.given,
                 place.refused,

@@ -248,3 +248,17 @@ def test_a_tool_that_an_adapter_does_not_have_is_refused_with_those_that_it_has(
 
     with pytest.raises(DeclarationError, match=r"there is no tool 'sent'; there are none$"):
         Bare(effects={"sent": "read"})
+
+
+def test_adapters_of_a_kind_in_one_settlement_are_each_undone_by_their_own_handlers():
+    settlement = Settlement("memory:")
+    shelves = [Shelf(settlement), Shelf(settlement)]
+
+    for number, shelf in enumerate(shelves):
+        with pytest.raises(RuntimeError, match="no room"), settlement.transaction(f"t-{number}") as tx:
+            tx.call(shelf.put, title="Emma")
+            raise RuntimeError("no room")
+
+    assert [[entry[0] for entry in shelf.log] for shelf in shelves] == [["before", "after", "undo"]] * 2
+    assert [shelf.books for shelf in shelves] == [{}, {}]
+    assert settlement.residue() == []

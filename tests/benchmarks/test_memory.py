@@ -38,7 +38,7 @@ def kept(settlement):
         "attempts": len(driver.kernel.attempts) + len(driver.kernel.waits.waiting),
         "recorded transactions": len(ledger.book._transactions) + len(ledger.book._last) + len(ledger.book._finished),
         "recorded effects": len(ledger.book._effects),
-        "declarations": len(host_of(settlement).tools._declared),
+        "declarations": len(host_of(settlement).tools.declared),
     }
 
 

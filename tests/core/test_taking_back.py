@@ -162,7 +162,7 @@ def test_an_interrupt_is_raised_and_nothing_is_said_of_the_effect():
 
 
 def made(*outcomes):
-    tool = SimpleNamespace(tool="pay")
+    tool = SimpleNamespace(tool="pay", own=False)
     return [
         SimpleNamespace(outcome=outcome, declaration=tool, scope_text=f"bank:/{number}")
         for number, outcome in enumerate(outcomes)
@@ -186,8 +186,31 @@ def test_of_many_calls_of_its_own_three_are_named_and_the_others_counted():
     assert "is undone (pay on bank:/0, pay on bank:/1, pay on bank:/2 and 2 more);" in five
 
 
-def test_where_one_of_its_own_calls_stays_it_counts_as_if_it_had_made_none():
-    for outcomes in ([], [Outcome.UNDONE, Outcome.CONFIRMED], [Outcome.UNKNOWN]):
+def test_what_the_settlement_records_for_itself_is_not_named():
+    own = SimpleNamespace(
+        outcome=Outcome.UNDONE, declaration=SimpleNamespace(tool="settlemark.result", own=True), scope_text="result:/1"
+    )
+    assert "is undone; what else" in TakenBack("opaque", made=[own]).why[1]
+
+
+def test_where_a_part_of_its_own_calls_stays_that_is_named_beside_what_is_undone():
+    rest = "what else it did, if anything, is not known, and has no undo"
+    for outcomes, said in (
+        (
+            [Outcome.UNDONE, Outcome.CONFIRMED],
+            "pay on bank:/1 stays, and the rest is undone, or never left (pay on bank:/0)",
+        ),
+        (
+            [Outcome.UNKNOWN, Outcome.DROPPED, Outcome.FAILED],
+            "pay on bank:/0 stays, and the rest is undone, or never left",
+        ),
+    ):
+        told = f"of what it did by calls of its own {said}; {rest}"
+        assert TakenBack("opaque", made=made(*outcomes)).why == (Disposition.NO_UNDO, told)
+
+
+def test_where_all_of_its_own_calls_that_did_anything_stay_it_counts_as_if_it_had_made_none():
+    for outcomes in ([], [Outcome.CONFIRMED, Outcome.FAILED], [Outcome.UNKNOWN]):
         assert (
             TakenBack("opaque", made=made(*outcomes)).why[1] == "it happened, and opaque effects of book have no undo"
         )

@@ -66,7 +66,7 @@ class Files(Adapter):
         declaration = declare(land.__name__, "staged", scope=self._landings, probe=self._has_landed, function=land)
         bear(land, declaration)
         if self.settlement is not None:
-            host_of(self.settlement).tools.adopt(declaration)
+            host_of(self.settlement).tools.learn(declaration)
         return land
 
     # ---- scopes and checks

@@ -28,21 +28,39 @@ class Toolbox:
 
     Args:
         ledger: learns which fields of a tool are never recorded.
+
+    Attributes:
+        declared: what was declared of tools by their names; what agents say of theirs does not count.
     """
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._declared: dict[str, Declaration] = {}
+        self.declared: dict[str, Declaration] = {}
+        self._learned: dict[str, Declaration] = {}
         self._registry = Registry()
         self._seen: dict[str, tuple[Declaration | None, Callable[..., Any] | None, Declaration]] = {}
         self._told: set[str] = set()
 
     def adopt(self, declaration: Declaration) -> Declaration | None:
         """Add an existing declaration of a tool, and return the one it replaces."""
-        before = self._declared.get(declaration.tool)
-        self._declared[declaration.tool] = declaration
+        before = self.known(declaration.tool)
+        self.declared[declaration.tool] = declaration
         self._registry.add(declaration)
         return before
+
+    def learn(self, declaration: Declaration) -> None:
+        """Take in what an agent says of a tool of its own: another agent's, of the same name, may be another tool."""
+        tool, before = declaration.tool, self._learned.get(declaration.tool)
+        if before is not None and before.version == declaration.version and _are_unlike(before, declaration):
+            self.tell_once(
+                f"unlike {tool}",
+                f"two unlike tools are called {tool}, version {declaration.version!r}: as long as this process runs"
+                " each is carried out and undone by its own functions, but what an ended process has left of either,"
+                " and what is rewound, by those of the last; give one of them another name, or a version of its own:"
+                " @effect(…, version=…)",
+            )
+        self._learned[declaration.tool] = declaration
+        self._registry.add(declaration)
 
     def know(self, tool: str, function: Callable[..., Any]) -> None:
         """Remember an undeclared tool's function: an ended process may have left a call of it."""
@@ -51,13 +69,20 @@ class Toolbox:
 
     def known(self, tool: str, function: Callable[..., Any] | None = None) -> Declaration | None:
         """Return a tool's declaration, made here or on its function, or None; logs and stores nothing."""
-        return self._declared.get(tool) or declaration_of(function)
+        return self.declared.get(tool) or declaration_of(function) or self._said(tool, function)
+
+    def _said(self, tool: str, function: Callable[..., Any] | None) -> Declaration | None:
+        """Return what an agent has said of a tool: it says nothing of another function of the same name."""
+        found = self._learned.get(tool)
+        if found is None or None in (function, found.function) or function == found.function:
+            return found
+        return None
 
     def of(self, function: Callable[..., Any] | None, tool: str | None = None) -> Declaration:
         """Return a tool's declaration: made here, on its function, or else opaque (with one warning)."""
         own = declaration_of(function)
         name = tool or (named_by(function) if own is None else own.tool)
-        base = self._declared.get(name) or own
+        base = self.declared.get(name) or own or self._said(name, function)
         seen = self._seen.get(name)
         # Two functions may share a name: each keeps its own declaration and signature.
         if seen is not None and seen[0] is base and seen[1] == function:
@@ -147,6 +172,20 @@ class Toolbox:
     def _withhold(self, declaration: Declaration) -> None:
         if declaration.redact:
             self._ledger.payloads.withhold(declaration.tool, declaration.redact)
+
+
+def _are_unlike(first: Declaration, second: Declaration) -> bool:
+    """Whether calls of the two are carried out, or undone, by different code; variables around it do not count."""
+    if first.kind is second.kind is EffectClass.READ:
+        return False
+    both = zip(_codes(first), _codes(second), strict=True)
+    return any(None not in pair and pair[0] != pair[1] for pair in both)
+
+
+def _codes(declaration: Declaration) -> list[object]:
+    handlers = (declaration.undo, declaration.probe, declaration.release)
+    functions = (declaration.function, *(handler and handler.function for handler in handlers))
+    return [getattr(inspect.unwrap(each), "__code__", None) if callable(each) else None for each in functions]
 
 
 __all__ = ["Toolbox"]

@@ -39,8 +39,17 @@ def is_gone(made: Iterable[Outcome]) -> bool:
     return bool(found) and found <= {Outcome.UNDONE, Outcome.DROPPED, Outcome.FAILED}
 
 
+def is_gone_in_part(made: Iterable[Outcome]) -> bool:
+    """Whether some of a call's own calls were taken back, or never left; one that failed had done nothing.
+
+    >>> is_gone_in_part([Outcome.UNDONE, Outcome.CONFIRMED]), is_gone_in_part([Outcome.FAILED, Outcome.CONFIRMED])
+    (True, False)
+    """
+    return not {Outcome.UNDONE, Outcome.DROPPED}.isdisjoint(made)
+
+
 def _is_within(path: Path, call: Path) -> bool:
     return 0 < len(call) < len(path) and path[: len(call)] == call
 
 
-__all__ = ["is_gone", "made_by"]
+__all__ = ["is_gone", "is_gone_in_part", "made_by"]

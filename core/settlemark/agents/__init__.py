@@ -56,7 +56,7 @@ from settlemark._runtime.aio import run_async
 from settlemark._runtime.sync import run_sync
 from settlemark.agents._call import Call, PlacedCall
 from settlemark.agents._caller import Caller
-from settlemark.agents._declarations import Declarations, Declared, declared_at
+from settlemark.agents._declarations import Declarations, Declared, Learned, declared_at
 from settlemark.agents._job.run import MISSING, AgentRun, Missing, Settles, refuse_bad_options
 from settlemark.agents._job.shared import Shared
 from settlemark.agents._job.work import Work
@@ -88,6 +88,7 @@ __all__ = [
     "Declared",
     "DoneBefore",
     "Gathering",
+    "Learned",
     "Missing",
     "Names",
     "OpenQuestion",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -26,8 +26,40 @@ _ACTS = re.compile(
 _ALIKE = 0.75
 
 
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """A tool that an agent has.
+
+    Attributes:
+        name: as the model calls it.
+        function: what it runs, where that can be told.
+        declared_on: where else `@effect` may have left its declaration.
+        effect: what was said of this very tool, or None.
+        arguments: the names of its arguments.
+        own: what is said of it by `effects=` or `@effect`, or None.
+        before: what `settlement.declare` had said of the name by then: what it says later counts.
+    """
+
+    name: str
+    function: Callable[..., Any] | None
+    declared_on: tuple[object, ...]
+    effect: Declared | None
+    arguments: Sequence[str]
+    own: Declaration | None
+    before: Declaration | None
+
+    def is_of(
+        self, function: Callable[..., Any] | None, declared_on: Sequence[object], effect: Declared | None
+    ) -> bool:
+        """Whether it is this tool, and no other one of its name."""
+        return self.function == function and self.declared_on == tuple(declared_on) and self.effect is effect
+
+
 class Declarations:
     """The declarations of an agent's tools, looked up when a tool is called.
+
+    Several agents of a settlement may have tools of one name, and one agent may be given another one in each request:
+    each tool is what is said of itself.
 
     Args:
         settlement: knows them, too, and finds their handlers after a crash.
@@ -58,21 +90,14 @@ class Declarations:
         self._effects = effects or {}
         self._settles = settles
         self._example = example
-        self._known: dict[str, Sequence[str]] = {}
+        self._known: dict[str, Learned] = {}
         self._lock = threading.Lock()
         for name, declared in self._effects.items():
             _check(name, declared, names, owner)
-        for name in self._effects:
-            self._declare(name, None)
-
-    def _declare(self, name: str, function: Callable[..., Any] | None) -> None:
-        declared = self._effects[name]
-        if isinstance(declared, Declaration):
-            self._host.tools.adopt(replace(declared, tool=name))
-            return
-        parts: dict[str, Any] = {"kind": declared} if isinstance(declared, str) else dict(declared)
-        given: dict[str, Any] = {"function": function, **parts}
-        self._host.tools.adopt(declare(name, given.pop("kind"), **given))
+        for name, declared in self._effects.items():
+            own, before = _made(name, declared, None), self._host.tools.declared.get(name)
+            self._host.tools.learn(own)
+            self._known[name] = Learned(name, None, (), None, (), own, before)
 
     def learn(
         self,
@@ -81,33 +106,47 @@ class Declarations:
         *,
         declared_on: Sequence[object] = (),
         arguments: Sequence[str] = (),
-    ) -> None:
-        """Take in a tool that was not known before.
+        effect: Declared | None = None,
+    ) -> Learned:
+        """Take in a tool, and return it; by its name the last one is known.
 
         Args:
             name: as the model calls it.
             function: what it runs, where that can be told; a crash may have left a call of it to be made.
             declared_on: where else `@effect` may have left its declaration, the class of the tool say.
             arguments: the names of its arguments, for advice.
+            effect: what was said of this tool alone; what `effects=` says of the name counts before it.
 
         Raises:
             DeclarationError: what is declared of it does not fit it.
         """
         with self._lock:  # a thread that asks `of` behind this has the declaration
-            if name not in self._known:
-                self._learn(name, function, declared_on)
-                self._known[name] = arguments
+            known = self._known.get(name)
+            if known is not None and known.is_of(function, declared_on, effect):
+                return known
+            own, before = self._own(name, function, declared_on, effect)
+            if known is None or own is not None or known.own is None:
+                known = Learned(name, function, tuple(declared_on), effect, arguments, own, before)
+                self._known[name] = known
+            return known  # what stands in for a tool, and says nothing of itself, is that tool
 
-    def _learn(self, name: str, function: Callable[..., Any] | None, declared_on: Sequence[object]) -> None:
-        if name in self._effects:
-            self._declare(name, function)
-        # Known by name from now on: recovery finds its handlers before the tool is called again.
-        found = self._host.tools.known(name) or declared_at(function, *declared_on)
-        self._refuse_to_gate(found)
-        if found is not None:
-            self._host.tools.adopt(replace(found, tool=name))
+    def _own(
+        self, name: str, function: Callable[..., Any] | None, places: Sequence[object], effect: Declared | None
+    ) -> tuple[Declaration | None, Declaration | None]:
+        tools = self._host.tools
+        before, said = tools.declared.get(name), self._effects.get(name, effect)
+        own = None
+        if said is not None:
+            own = _made(name, said, function)
+        elif before is None and (found := declared_at(function, *places)) is not None:
+            own = replace(found, tool=name)
+        self._refuse_to_gate(own or before)
+        if own is not None:
+            # Known by name from now on: recovery finds its handlers before the tool is called again.
+            tools.learn(own)
         elif function is not None and self._settles:
-            self._host.tools.know(name, function)  # it may be held, behind a gate
+            tools.know(name, function)  # it may be held, behind a gate
+        return own, before
 
     def refuse_typos(self, names: Collection[str], owner: str) -> None:
         """Return when `effects=` names none of these tools wrongly; a name of a tool that is elsewhere is told once.
@@ -133,15 +172,25 @@ class Declarations:
                 f"effects= names {name!r}, which is no tool of {owner}; its tools: {', '.join(names)}",
             )
 
-    def of(self, name: str) -> Declaration:
-        """Return a tool's declaration; of an undeclared one it is said once how to declare it."""
-        found = self._host.tools.known(name)
-        self._refuse_to_gate(found)
+    def of(self, tool: str | Learned) -> Declaration:
+        """Return a tool's declaration, by its name or as it was learned; it is said once how to declare one without."""
+        known = self._known.get(tool) if isinstance(tool, str) else tool
+        name = tool if isinstance(tool, str) else tool.name
+        found = self._host.tools.known(name) if known is None else self.said_of(known)
+        if not self._settles:
+            self._refuse_to_gate(found)
         if found is None:
-            if name in self._known:
-                self._host.tell_once(f"undeclared {name}", self._advice(name))
+            if known is not None:
+                self._host.tell_once(f"undeclared {name}", self._advice(known))
             found = Declaration(name, EffectClass.OPAQUE)
         return found
+
+    def said_of(self, known: Learned) -> Declaration | None:
+        """Return what has been said of a tool, or None."""
+        declared = self._host.tools.declared.get(known.name)
+        if declared is not None and declared is not known.before:
+            return declared
+        return known.own or declared or self._host.tools.known(known.name, known.function)
 
     def _refuse_to_gate(self, found: Declaration | None) -> None:
         if found is not None and found.approve is not None and not self._settles:
@@ -151,24 +200,34 @@ class Declarations:
                 tool=found.tool,
             )
 
-    def _advice(self, name: str) -> str:
+    def _advice(self, tool: Learned) -> str:
+        name = tool.name
         acts = _ACTS.search(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())
         if not self._settles and not acts:
             return (
                 f"{name} is undeclared, so it runs after the calls issued before it; if it only reads, say so, and it"
                 f" runs beside them: {self._example.format(name=name)}"
             )
-        first = next(iter(self._known[name]), None)
+        first = next(iter(tool.arguments), None)
         scope = f"{name}:/{{{first}}}" if first else f"{name}:/all"
         held = f'settlement.declare("{name}", "irreversible", scope="{scope}") holds it until the turn has succeeded'
         undone = f'settlement.declare("{name}", "reversible", scope="{scope}", undo=…) undoes it'
         given = "" if self._settles else ", with settlement=Settlement(…) given"
         read = "" if acts else f'; if it only reads: settlement.declare("{name}", "read")'
+        agent = "; if it only runs an agent whose calls settle, leave it as it is" if self._settles else ""
         lines = f"{held}, {undone}" if acts else f"{undone}, {held}"
         return (
             f"{name} is undeclared: it runs when it is called, and cannot be undone when another call of its turn"
-            f" fails; declare it: {lines}{given}{read}"
+            f" fails; declare it: {lines}{given}{read}{agent}"
         )
+
+
+def _made(name: str, declared: Declared, function: Callable[..., Any] | None) -> Declaration:
+    if isinstance(declared, Declaration):
+        return replace(declared, tool=name)
+    parts: dict[str, Any] = {"kind": declared} if isinstance(declared, str) else dict(declared)
+    given: dict[str, Any] = {"function": function, **parts}
+    return declare(name, given.pop("kind"), **given)
 
 
 def declared_at(*places: object) -> Declaration | None:
@@ -195,4 +254,4 @@ def as_settled(known: Declaration, undoes: bool) -> Declaration:
     return Declaration(known.tool, EffectClass.OPAQUE, known.scope)
 
 
-__all__ = ["Declarations", "Declared", "as_settled", "declared_at"]
+__all__ = ["Declarations", "Declared", "Learned", "as_settled", "declared_at"]

@@ -8,7 +8,7 @@ from typing import Any
 from settlemark._edges.errors import InDoubt, KeyConflict, PartialCommit, Refused, UsageError
 from settlemark._edges.wording import in_words, is_a, kind_of, message_of
 from settlemark._model.effect_class import EffectClass, Outcome
-from settlemark._model.made import is_gone
+from settlemark._model.made import is_gone, is_gone_in_part
 from settlemark._protocol.states import Tag
 from settlemark.ledger._contract import HAPPENED
 
@@ -116,6 +116,7 @@ def became(
             f"being undone: {tool} had succeeded, and is undone as soon as the call in which it was made has returned,"
             f" because {because}"
         )
+    made = list(made)
     if tag is Tag.UNRESOLVED and is_gone(made):
         return (
             f"undone: what {tool} had done by calls of its own was undone because {because}; what else it did, if"
@@ -123,10 +124,9 @@ def became(
         )
     if outcome in HAPPENED or tag is Tag.UNRESOLVED:
         more = f" ({note})" if note else ""
-        return (
-            f"could not be undone: {tool} had succeeded and stays{more}, although {because};"
-            " it is on record: settlement.residue()"
-        )
+        in_part = tag is Tag.UNRESOLVED and is_gone_in_part(made)
+        stays = f"a part of what {tool} had done stays" if in_part else f"{tool} had succeeded and stays"
+        return f"could not be undone: {stays}{more}, although {because}; it is on record: settlement.residue()"
     return f"never left: {tool} was held, and dropped because {because}" if held else None
 
 

@@ -77,32 +77,33 @@ class Alone:
         self._turns = turns
         self._owner = owner
 
-    def learn(self, tool: BaseTool) -> None:
+    def learn(self, tool: BaseTool, effect: Declared | None) -> None:
         """Take in what a tool does, before its first call."""
-        self._opener.declares(tool)
+        self._opener.declares(tool, effect)
 
-    def stand_in(self, tool: BaseTool) -> BaseTool:
+    def stand_in(self, tool: BaseTool, effect: Declared | None = None) -> BaseTool:
         """Return a tool that is the same, and whose calls settle."""
-        return stand_in(tool, partial(self.invoke, tool), partial(self.ainvoke, tool))
+        ways = (partial(way, tool, effect) for way in (self.invoke, self.ainvoke))
+        return stand_in(tool, *ways)
 
-    def invoke(self, tool: BaseTool, given: Any, config: RunnableConfig | None) -> Any:
+    def invoke(self, tool: BaseTool, effect: Declared | None, given: Any, config: RunnableConfig | None) -> Any:
         """Run a call of the tool in a turn, and return its answer when that has settled."""
         made = self._given(tool, given, config)
 
         def act(seated: SeatedCall) -> Any:
             return SettledTool(tool, seated, made.issued).invoke(made.call, made.config)
 
-        begin = partial(self._begin, made, threads=True)
+        begin = partial(self._begin, tool, effect, made, threads=True)
         return _answer(settle(begin, made.issued, made.runtime, act), made)
 
-    async def ainvoke(self, tool: BaseTool, given: Any, config: RunnableConfig | None) -> Any:
+    async def ainvoke(self, tool: BaseTool, effect: Declared | None, given: Any, config: RunnableConfig | None) -> Any:
         """Run a call of the tool in a turn, and return its answer when that has settled."""
         made = self._given(tool, given, config)
 
         async def act(seated: SeatedCall) -> Any:
             return await SettledTool(tool, seated, made.issued).ainvoke(made.call, made.config)
 
-        begin = partial(self._begin, made, threads=False)
+        begin = partial(self._begin, tool, effect, made, threads=False)
         return _answer(await asettle(begin, made.issued, made.runtime, act), made)
 
     def _given(self, tool: BaseTool, given: Any, config: RunnableConfig | None) -> _Given:
@@ -130,7 +131,10 @@ class Alone:
         is_sent = bool(same) and len(sent) == 1
         return _Given(issued, call, config, runtime, state, len(calls), is_sent, is_call)
 
-    def _begin(self, made: _Given, last: bool, *, threads: bool) -> Program[Visit]:
+    def _begin(
+        self, tool: BaseTool, effect: Declared | None, made: _Given, last: bool, *, threads: bool
+    ) -> Program[Visit]:
+        self._opener.declares(tool, effect)
         arrival = Arrival(
             made.runtime,
             made.config,
@@ -139,7 +143,7 @@ class Alone:
             raises=not made.is_call,
             last=last,
             threads=threads,
-            declares=self._opener.declares,
+            declares=partial(self._opener.declares, effect=effect),
         )
         if made.sent:
             return (yield from self._turns.visit([made.issued], arrival, sent=True))
@@ -230,8 +234,8 @@ def settled(tool: BaseTool | Callable[..., Any], settlement: Settlement, *, effe
     if effect is not None:
         Declarations(settlement, {made.name: effect})
     alone = _alone(settlement)
-    alone.learn(made)
-    return alone.stand_in(made)
+    alone.learn(made, effect)
+    return alone.stand_in(made, effect)
 
 
 __all__ = ["Alone", "settled"]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from langchain_core.tools import BaseTool
 
 from settlemark import Declaration, EffectClass, Settlement
-from settlemark.agents import Declarations, Declared
+from settlemark.agents import Declarations, Declared, Learned
 from settlemark_langgraph._tools.graphs_within import runs_a_settled_graph
 
 _EXAMPLE = 'SequencedToolNode(…, effects={{"{name}": "read"}})'
@@ -29,17 +29,23 @@ class NodeDeclarations:
             settlement, effects, names=tools, settles=settles, owner="this node", example=_EXAMPLE
         )
         self._tools: dict[str, BaseTool] = {}
+        self._learned: dict[str, Learned] = {}
+        self._compared: Collection[str] = ()
         self._agents: dict[str, bool] = {}
         self.learn(tools or {})
 
     def learn(self, tools: Mapping[str, BaseTool]) -> None:
-        """Take in tools that were not known before."""
+        """Take in tools that were not known before; of those of one name the last is known by that."""
         for name, tool in tools.items():
-            if name not in self._tools:
-                places = places_of(tool)
-                function = next((place for place in places[:2] if place is not None), None)
-                self._declarations.learn(name, function, declared_on=places, arguments=tuple(tool.args))
+            if self._tools.get(name) is not tool:
+                self._learned[name] = self._learn(name, tool, None)
                 self._tools[name] = tool
+                self._agents.pop(name, None)
+
+    def _learn(self, name: str, tool: BaseTool, effect: Declared | None) -> Learned:
+        places = places_of(tool)
+        function = next((place for place in places[:2] if place is not None), None)
+        return self._declarations.learn(name, function, declared_on=places, arguments=tuple(tool.args), effect=effect)
 
     def learn_all(self, tools: Mapping[str, BaseTool]) -> None:
         """Take in all tools of an agent.
@@ -47,8 +53,9 @@ class NodeDeclarations:
         Raises:
             DeclarationError: `effects=` has the name of one mistyped; nothing was run.
         """
-        if not tools.keys() <= self._tools.keys():
+        if tools.keys() != self._compared:
             self._declarations.refuse_typos(tools, "this agent")
+            self._compared = tools.keys()
         self.learn(tools)
 
     def tool(self, name: str) -> BaseTool | None:
@@ -69,7 +76,15 @@ class NodeDeclarations:
 
     def of(self, name: str) -> Declaration:
         """Return a tool's declaration; of an undeclared one it is said once how to declare it."""
-        return self._declarations.of(name)
+        return self._declarations.of(self._learned.get(name, name))
+
+    def of_tool(self, tool: BaseTool, effect: Declared | None = None) -> Declaration:
+        """Return the declaration of this very tool, of which this was said, also where another one has its name."""
+        if effect is None and self._tools.get(tool.name) is tool:
+            return self._declarations.of(self._learned[tool.name])
+        learned = self._learn(tool.name, tool, effect)
+        self._tools[tool.name], self._learned[tool.name] = tool, learned
+        return self._declarations.of(learned)
 
 
 def places_of(tool: BaseTool) -> tuple[Any, ...]:

@@ -13,7 +13,7 @@ from langchain_core.messages import ToolCall
 from langchain_core.tools import BaseTool
 from langgraph.errors import GraphInterrupt
 
-from settlemark import Declaration, EffectClass, Settlement, UsageError
+from settlemark import EffectClass, Settlement, UsageError
 from settlemark.agents import (
     Asked,
     Call,
@@ -36,7 +36,6 @@ from settlemark_langgraph._supersteps.boundaries import Settle, boundaries_of
 from settlemark_langgraph._supersteps.checkpointer import refuse_without_checkpoints
 from settlemark_langgraph._tools.arguments import before_injection
 from settlemark_langgraph._tools.declarations import Declared, NodeDeclarations
-from settlemark_langgraph._tools.standing_in import real_tool
 from settlemark_langgraph._turns.memory import Memory
 from settlemark_langgraph._turns.seated import Arrival, asks_graph
 from settlemark_langgraph._turns.whereabouts import Whereabouts
@@ -101,6 +100,7 @@ class Opener:
         self.settlement = settlement
         self._host = host_of(settlement)
         self.declarations = NodeDeclarations(settlement, tools, effects or {}, settles=settles)
+        self.declares = self.declarations.of_tool
         self._options = options
         self._may_touch = (options.may_touch,) if isinstance(options.may_touch, str) else tuple(options.may_touch)
 
@@ -215,11 +215,6 @@ class Opener:
     def _issued(self, call: ToolCall) -> Call:
         given = before_injection(self.declarations.tool(call["name"]), call)
         return Call(call["name"], call["args"], self.declarations.of(call["name"]), call["id"], given)
-
-    def declares(self, tool: BaseTool) -> Declaration:
-        """Return what a tool does, also one that was not known before."""
-        self.declarations.learn({tool.name: real_tool(tool)})
-        return self.declarations.of(tool.name)
 
     @property
     def unsettled(self) -> Unsettled:

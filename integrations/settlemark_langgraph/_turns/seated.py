@@ -142,7 +142,8 @@ class SeatedCall:
 
     def declares(self, tool: BaseTool) -> Declaration | None:
         """Return what a tool does that is not the one that the turn knows the call by; None for that."""
-        return None if tool.name == self.place.tool else self._declares(tool)
+        found = self._declares(tool)
+        return None if found == self.place.declaration else found
 
     @staticmethod
     def of(runtime: object) -> SeatedCall | None:

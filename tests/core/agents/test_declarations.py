@@ -18,14 +18,14 @@ def test_who_learns_a_tool_beside_another_thread_finds_it_declared(monkeypatch):
 
     settlement = Settlement("memory:")
     tools = Declarations(settlement)
-    adopting, go, adopt = threading.Event(), threading.Event(), host_of(settlement).tools.adopt
+    adopting, go, adopt = threading.Event(), threading.Event(), host_of(settlement).tools.learn
 
     def slowly(declaration):
         adopting.set()
         assert go.wait(20)
         adopt(declaration)
 
-    monkeypatch.setattr(host_of(settlement).tools, "adopt", slowly)
+    monkeypatch.setattr(host_of(settlement).tools, "learn", slowly)
     first = threading.Thread(target=tools.learn, args=("look", look))
     first.start()
     assert adopting.wait(20)
@@ -89,7 +89,8 @@ SAID = {
     ("send_mail", True): (
         "send_mail is undeclared: it runs when it is called, and cannot be undone when another call of its turn fails;"
         ' declare it: settlement.declare("send_mail", "irreversible", scope="send_mail:/{to}") holds it until the turn'
-        ' has succeeded, settlement.declare("send_mail", "reversible", scope="send_mail:/{to}", undo=…) undoes it'
+        ' has succeeded, settlement.declare("send_mail", "reversible", scope="send_mail:/{to}", undo=…) undoes it; if'
+        " it only runs an agent whose calls settle, leave it as it is"
     ),
     ("sendMail", False): (
         "sendMail is undeclared: it runs when it is called, and cannot be undone when another call of its turn fails;"
@@ -101,7 +102,8 @@ SAID = {
         "find is undeclared: it runs when it is called, and cannot be undone when another call of its turn fails;"
         ' declare it: settlement.declare("find", "reversible", scope="find:/{to}", undo=…) undoes it,'
         ' settlement.declare("find", "irreversible", scope="find:/{to}") holds it until the turn has succeeded; if it'
-        ' only reads: settlement.declare("find", "read")'
+        ' only reads: settlement.declare("find", "read"); if it only runs an agent whose calls settle, leave it as it'
+        " is"
     ),
     ("find", False): (
         "find is undeclared, so it runs after the calls issued before it; if it only reads, say so, and it runs beside"
@@ -181,3 +183,108 @@ def test_where_nothing_is_undone_a_tool_only_reads_or_acts(office):
         told = as_settled(book, False)
         assert (told.kind, told.tool, told.scope, told.undo) == (EffectClass.OPAQUE, "book", book.scope, None)
         assert (as_settled(look, False), as_settled(book, True)) == (look, book)
+
+
+def test_agents_that_say_different_things_of_one_name_each_hear_their_own_whoever_was_made_last():
+    settlement = Settlement("memory:")
+    first, second = (Declarations(settlement, {"tell": kind}) for kind in ("read", "opaque"))
+
+    @effect("staged", scope="note:/all")
+    def tell(): ...
+
+    third, fourth = Declarations(settlement), Declarations(settlement)
+    third.learn("tell", tell)
+    fourth.learn("tell", len)
+
+    assert [tools.of("tell").kind.value for tools in (first, second, third, fourth)] == [
+        "read",
+        "opaque",
+        "staged",
+        "opaque",
+    ]
+
+
+def test_of_two_tools_of_one_name_each_is_what_it_says_of_itself_and_the_last_is_known_by_the_name():
+    @effect("read")
+    def look(): ...
+
+    @effect("staged", scope="note:/all")
+    def note(): ...
+
+    tools = Declarations(Settlement("memory:"))
+    learned = [tools.learn("tell", function) for function in (look, note)]
+    learned.append(tools.learn("tell", print, effect="opaque"))
+
+    assert [tools.of(each).kind.value for each in learned] == ["read", "staged", "opaque"]
+    assert tools.of("tell").kind.value == "opaque"
+
+
+def test_that_two_unlike_tools_have_one_name_is_told_once_and_what_to_do_about_it(caplog):
+    def made_for(customer):
+        @effect("reversible", scope="room:/all", undo=lambda: customer)
+        def book(): ...
+
+        return book
+
+    def rival(**more):
+        @effect("reversible", scope="seat:/all", undo=lambda: None, **more)
+        def book(): ...
+
+        return book
+
+    def learn(*functions):
+        caplog.clear()
+        settlement = Settlement("memory:")
+        for function in functions:
+            Declarations(settlement).learn("book", function)
+        return [record.message for record in caplog.records]
+
+    assert learn(made_for("ada"), made_for("bob"), made_for("ada")) == []
+    assert learn(made_for("ada"), rival(version="2")) == []
+    [told] = learn(made_for("ada"), rival(), made_for("ada"))
+    assert told == (
+        "two unlike tools are called book, version '1': as long as this process runs each is carried out and undone by"
+        " its own functions, but what an ended process has left of either, and what is rewound, by those of the last;"
+        " give one of them another name, or a version of its own: @effect(…, version=…)"
+    )
+
+
+def test_what_is_declared_later_by_the_name_counts_for_each_agent():
+    @effect("read")
+    def look(): ...
+
+    settlement = Settlement("memory:")
+    says, has = Declarations(settlement, {"look": "read"}), Declarations(settlement)
+    has.learn("look", look)
+    settlement.declare("look", "staged", scope="look:/all")
+
+    assert [tools.of("look").kind.value for tools in (says, has, Declarations(settlement))] == ["staged"] * 3
+
+
+def test_what_another_agent_says_of_the_same_function_counts_where_this_one_says_nothing():
+    def mail(): ...
+
+    settlement = Settlement("memory:")
+    Declarations(settlement, {"mail": {"kind": "irreversible", "scope": "mail:/all"}}).learn("mail", mail)
+    same, other = Declarations(settlement), Declarations(settlement)
+    same.learn("mail", mail)
+    other.learn("mail", lambda: None)
+
+    assert [tools.of("mail").kind.value for tools in (same, other)] == ["irreversible", "opaque"]
+
+
+def test_what_an_agent_says_of_its_tool_says_nothing_of_a_programs_function_of_the_same_name():
+    def mail():
+        return "an agent's"
+
+    def programs():
+        def mail():
+            return "a program's"
+
+        return mail
+
+    settlement = Settlement("memory:")
+    Declarations(settlement, {"mail": {"kind": "irreversible", "scope": "mail:/all"}}).learn("mail", mail)
+    of = host_of(settlement).tools.of
+
+    assert [of(function).kind.value for function in (mail, programs())] == ["irreversible", "opaque"]

@@ -25,6 +25,22 @@ def test_what_stays_of_a_call_that_made_others_may_be_nothing_but_is_named_as_lo
     assert [told(outcome, Tag.UNRESOLVED, made=made) for made in ((), STAYS)] == ["could not be undone"] * 2
 
 
+def test_of_what_was_undone_in_part_it_is_told_that_only_a_part_stays():
+    said = became(
+        "trip",
+        Outcome.CONFIRMED,
+        because="mail failed",
+        held=False,
+        tag=Tag.UNRESOLVED,
+        note="pay stays",
+        made=iter([Outcome.DROPPED, Outcome.CONFIRMED]),
+    )
+    assert said == (
+        "could not be undone: a part of what trip had done stays (pay stays), although mail failed;"
+        " it is on record: settlement.residue()"
+    )
+
+
 def test_what_happened_and_that_nobody_has_to_look_at_stays_whatever_it_had_made():
     for tag in (None, Tag.LEAKED):
         assert [told(Outcome.CONFIRMED, tag, made=made) for made in ((), GONE)] == ["could not be undone"] * 2

@@ -8,7 +8,7 @@ import pytest
 from tests.integrations.contract.driver import Person
 from tests.integrations.contract.world import desk, play, turns, unaccounted, unfinished
 
-from settlemark import Settlement
+from settlemark import Settlement, effect
 from settlemark.hosting import reject
 
 INNER = ([("book", "Ada")], [("look", "Ada"), ("mail", "ada")], [("book", "Bee"), ("mail", "bee")])
@@ -22,15 +22,17 @@ def _undeclared(caplog):
     caplog.set_level(logging.ERROR, "settlemark")  # that a tool is undeclared is told
 
 
-def delegating(driver, world, settlement, said, *, deep, sort, broken=(), told=None):
+def delegating(driver, world, settlement, said, *, deep, sort, broken=(), told=None, more=()):
     """Return a tool that runs an agent, which does what is said, or has it done by another one."""
     told = [] if told is None else told
     runs = driver()  # what it remembers of its jobs is there when the tool is called again
 
     def inner():
         if deep == 1:
-            return desk(world, sort, broken=broken), turns(*said)
-        deeper = delegating(driver, world, settlement, said, deep=deep - 1, sort=sort, broken=broken, told=told)
+            return [*desk(world, sort, broken=broken), *more], turns(*said)
+        deeper = delegating(
+            driver, world, settlement, said, deep=deep - 1, sort=sort, broken=broken, told=told, more=more
+        )
         return [deeper], turns([("task", "it")])
 
     def task(what: str) -> str:
@@ -49,8 +51,8 @@ def delegating(driver, world, settlement, said, *, deep, sort, broken=(), told=N
     return task_soon
 
 
-def outer(driver, world, settlement, said, *, deep, sort, broken=(), told=None):
-    task = delegating(type(driver), world, settlement, said, deep=deep, sort=sort, broken=broken, told=told)
+def outer(driver, world, settlement, said, *, deep, sort, broken=(), told=None, more=()):
+    task = delegating(type(driver), world, settlement, said, deep=deep, sort=sort, broken=broken, told=told, more=more)
     return [task, *desk(world, sort, broken=broken)]
 
 
@@ -81,6 +83,32 @@ def test_what_an_agent_did_for_a_call_is_undone_with_the_call_and_the_model_is_t
     assert all("is undone" in left.note for left in settlement.residue())
     if settled.error is None:
         assert settled.texts[0].find("undone: what task had done by calls of its own was undone") != -1
+
+
+@pytest.mark.parametrize("deep", DEEP)
+def test_what_of_an_agents_acts_has_no_undo_stays_and_is_told_apart_from_what_was_undone(
+    driver, world, settlement, sort, deep
+):
+    @effect("idempotent", scope="note:/{what}")
+    def note(what: str) -> str:
+        """Keep a note."""
+        return f"note {what}: number {world.act(f'note {what}')}"
+
+    said = [[("book", "Ada"), ("note", "ada"), ("mail", "ada")]]
+    tools = outer(driver, world, settlement, said, deep=deep, sort=sort, broken={"book Bad"}, more=[note])
+
+    settled = play(driver, tools, turns([("task", "it"), ("book", "Bad")]), settlement, face=face_of(sort))
+
+    assert world.log == ["book Ada", "note ada", "cancel Ada"]
+    left = {left.tool: left.note for left in settlement.residue()}
+    assert left.keys() == {"task", "note"}
+    if deep == 1:
+        assert left["task"] == (
+            "of what it did by calls of its own note on note:/ada stays, and the rest is undone, or never left (book on"
+            " room:/Ada); what else it did, if anything, is not known, and has no undo"
+        )
+        if settled.error is None:
+            assert f"a part of what task had done stays ({left['task']})" in settled.texts[0]
 
 
 @pytest.mark.parametrize("failing", range(len(INNER)))

@@ -334,3 +334,33 @@ def test_another_crew_out_of_a_checkpoint_is_refused(world, settlement):
         crew.kickoff(from_checkpoint=CheckpointConfig(restore_from="somewhere"))
 
     assert world.log == []
+
+
+def test_agents_of_a_crew_with_tools_of_one_name_have_each_its_own(world, settlement):
+    def tools_for(who):
+        @tool
+        @effect("reversible", scope="room:/{hotel}", undo=lambda hotel: world.act(f"{who} unbooks {hotel}"))
+        def book(hotel: str) -> str:
+            """Book a room."""
+            world.act(f"{who} books {hotel}")
+            return "booked"
+
+        @tool
+        @effect("read")
+        def fail(what: str) -> str:
+            """Fail."""
+            raise ValueError(what)
+
+        return [book, fail]
+
+    roles = ("clerk", "writer")
+    agents = [
+        agent_of(Scripted([call("book", hotel="Ada"), call("fail", what="Bad")]), tools_for(role), role)
+        for role in roles
+    ]
+    crew = Crew(agents=agents, tasks=[task_of(agent, agent.role) for agent in agents])
+
+    settled_crew(crew, settlement, run="r").kickoff()
+
+    assert world.log == [f"{role} {what} Ada" for role in roles for what in ("books", "unbooks")]
+    assert settlement.residue() == []

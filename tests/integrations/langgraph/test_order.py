@@ -231,7 +231,8 @@ def test_an_undeclared_tool_is_first_said_to_be_beyond_undo_and_then_how_to_decl
             "reserve is undeclared: it runs when it is called, and cannot be undone when another call of its turn"
             ' fails; declare it: settlement.declare("reserve", "reversible", scope="reserve:/{hotel}", undo=…) undoes'
             ' it, settlement.declare("reserve", "irreversible", scope="reserve:/{hotel}") holds it until the turn has'
-            ' succeeded; if it only reads: settlement.declare("reserve", "read")'
+            ' succeeded; if it only reads: settlement.declare("reserve", "read"); if it only runs an agent whose calls'
+            " settle, leave it as it is"
         )
     ]
 

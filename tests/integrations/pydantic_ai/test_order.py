@@ -10,7 +10,7 @@ from pydantic_ai.messages import ModelResponse, ToolCallPart
 from pydantic_ai.models.function import DeltaToolCall, FunctionModel
 from pydantic_ai.tool_manager import ToolManager
 from tests.integrations.contract.world import desk, turns
-from tests.integrations.pydantic_ai.driver import scripted
+from tests.integrations.pydantic_ai.driver import ToolErrors, scripted
 from tests.integrations.pydantic_ai.world import FIVE, TOLD, agent, slow_act, soon, texts
 
 from settlemark import Settlement, effect
@@ -248,3 +248,32 @@ def test_it_loads_with_its_framework_alone_and_a_bad_option_is_said_at_once():
                 Settled(settlement, **options)
     with pytest.raises(UsageError, match="is no Settlement"):
         Settled("memory:")
+
+
+async def test_a_toolset_that_is_made_for_each_run_is_undone_by_its_own_functions(world, settlement):
+    clerk = Agent(
+        scripted(turns([("book", "Ada"), ("fail", "Bad")])),
+        deps_type=str,
+        capabilities=[Settled(settlement), ToolErrors()],
+    )
+
+    @clerk.toolset
+    def tools_of(ctx: RunContext[str]):
+        who = ctx.deps
+
+        @effect("reversible", scope="room:/{what}", undo=lambda what: world.act(f"{who} unbooks {what}"))
+        def book(what: str) -> str:
+            world.act(f"{who} books {what}")
+            return "booked"
+
+        @effect("read")
+        def fail(what: str) -> str:
+            raise ValueError(what)
+
+        return FunctionToolset([book, fail])
+
+    for who in ("ada", "bob"):
+        await clerk.run("go", deps=who)
+
+    assert world.log == ["ada books Ada", "ada unbooks Ada", "bob books Ada", "bob unbooks Ada"]
+    assert settlement.residue() == []

@@ -12,7 +12,7 @@ from settlemark._edges.errors import MovedOn
 from settlemark._edges.wording import in_words, is_a
 from settlemark._model.disposition import Disposed, Disposition
 from settlemark._model.effect_class import UNKNOWN, EffectClass, Outcome
-from settlemark._model.made import is_gone
+from settlemark._model.made import is_gone, is_gone_in_part
 from settlemark._protocol.states import Tag
 
 _MOST_TOLD = 3
@@ -89,16 +89,22 @@ def _stands(error: BaseException, failures: int) -> Disposed:
 
 
 def _undone_within(made: Sequence[Effect]) -> str | None:
-    """Return in words that what a call had done by calls of its own is undone, or None: it made none, or some stays."""
-    if not is_gone(effect.outcome for effect in made):
+    """Return in words what of a call's own calls is undone, and what stays; None: it made none, or all of it stays."""
+    outcomes = [effect.outcome for effect in made]
+    if not (is_gone(outcomes) or is_gone_in_part(outcomes)):
         return None
-    undone = [effect for effect in made if effect.outcome is Outcome.UNDONE]
-    what = ", ".join(f"{effect.declaration.tool} on {effect.scope_text}" for effect in undone[:_MOST_TOLD])
-    more = f" and {len(undone) - _MOST_TOLD} more" if len(undone) > _MOST_TOLD else ""
-    said = f" ({what}{more})" if undone else ""
-    return (
-        f"what it did by calls of its own is undone{said}; what else it did, if anything, is not known, and has no undo"
-    )
+    stays = [effect for effect in made if not is_gone([effect.outcome])]
+    undone = (effect for effect in made if effect.outcome is Outcome.UNDONE)
+    what = _named([effect for effect in undone if not effect.declaration.own])
+    said = f" ({what})" if what else ""
+    whole = f"what it did by calls of its own is undone{said}"
+    part = f"of what it did by calls of its own {_named(stays)} stays, and the rest is undone, or never left{said}"
+    return f"{part if stays else whole}; what else it did, if anything, is not known, and has no undo"
+
+
+def _named(effects: Sequence[Effect]) -> str:
+    what = ", ".join(f"{effect.declaration.tool} on {effect.scope_text}" for effect in effects[:_MOST_TOLD])
+    return f"{what} and {len(effects) - _MOST_TOLD} more" if len(effects) > _MOST_TOLD else what
 
 
 def no_undo(effect: Effect) -> str:
