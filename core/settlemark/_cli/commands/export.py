@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import deque
 from collections.abc import Generator, Iterator
@@ -15,7 +14,7 @@ import typer
 
 from settlemark._cli.commands.options import LedgerName, Namespace, reading, since_when
 from settlemark._cli.commands.show import Last, OfRun, Since, WithState
-from settlemark._cli.terminal import fail, json_line
+from settlemark._cli.terminal import drop_unwritten, fail, json_line
 from settlemark._edges.errors import LedgerError
 from settlemark._edges.private import private
 from settlemark._model import json_text
@@ -82,8 +81,7 @@ def export(
                 if told and counted % BATCH == 0:
                     sys.stderr.write(f"\r{counted} lines")
     except BrokenPipeError:
-        # The reader closed the pipe. Python would complain when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_unwritten(sys.stdout)  # the reader closed the pipe: Python would complain when it flushes at exit
         return
     except LedgerError as error:
         fail(error)
