@@ -16,6 +16,7 @@ from settlemark._acts.effect import Effect
 from settlemark._acts.perform import Program
 from settlemark._approvals.answers import Count
 from settlemark._attempt.attempt import Attempt
+from settlemark._attempt.revival import lacks_key
 from settlemark._edges.errors import DeclarationError, Halted, Refused, Stale, UsageError
 from settlemark._edges.text import prose
 from settlemark._engine.kernel import Kernel, log
@@ -288,7 +289,8 @@ class Answers:
         if yes and self._parking.lacks_hooks(txn, edited=bool(edits)):
             return "its before_commit= hooks are not known in this process: enter its name with them"
         lacking = [self._parking.lacks_limits(book, key) for key in edits] if yes else []
-        return next(filter(None, lacking), "")
+        recorded = None if txn in self._kernel.attempts else book.load(name)
+        return next(filter(None, lacking), "" if recorded is None else lacks_key(recorded))
 
     def _take_back_said(self, name: str, unfit: Unfit) -> Program[None]:
         """Take an answer back whose arguments do not fit its call."""
