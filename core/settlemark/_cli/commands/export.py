@@ -16,7 +16,7 @@ from settlemark._cli.commands.options import LedgerName, Namespace, reading, sin
 from settlemark._cli.commands.show import Last, OfRun, Since, WithState
 from settlemark._cli.terminal import drop_unwritten, fail, json_line
 from settlemark._edges.errors import LedgerError
-from settlemark._edges.private import private
+from settlemark._edges.private import is_database, private
 from settlemark._model import json_text
 
 if TYPE_CHECKING:
@@ -98,6 +98,8 @@ def _written(output: Path | None) -> Generator[TextIO]:
         sys.stdout.flush()
         return
     try:
+        if is_database(output):
+            fail(f"{output} is a database, which would be lost: name another file with --output")
         file = open(output, "w", encoding="utf-8", opener=private)  # noqa: SIM115 - a Path has no opener
     except OSError as error:
         fail(f"{output} cannot be written: {error.strerror}; name another file with --output")
