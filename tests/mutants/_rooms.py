@@ -114,7 +114,8 @@ ROOMS = (
         "core",
         "_api/checked.py _api/host.py _api/opening.py _api/per_settlement.py _api/records.py"
         " _api/settings.py _api/settlement.py _api/toolbox.py _api/transaction.py _cli/*.py"
-        " _edges/errors.py _edges/extras.py _edges/plain.py _edges/private.py _edges/text.py _edges/wording.py"
+        " _edges/errors.py _edges/extras.py _edges/given.py _edges/plain.py _edges/private.py _edges/text.py"
+        " _edges/wording.py"
         " _model/declaration.py _model/declare.py _model/effect_class.py _model/fields.py _model/identity.py"
         " _model/json_text.py _model/level.py _model/made.py _model/scope.py _observe/*.py _report/questions.py"
         " _report/sentences.py channels.py commands.py hosting.py observe.py recording.py telemetry.py",

@@ -243,14 +243,14 @@ class Settling:
         judging = self._kernel.judging
         return "judge" if undecided and judging.policy is not None and not judging.stands(attempt) else None
 
-    def judge_again(self, attempt: Attempt, *, sealed: bool = False) -> Program[list[Asked]]:
+    def judge_again(self, attempt: Attempt, *, sealed: bool = False, later: bool = False) -> Program[list[Asked]]:
         """Have judged what is to leave and was judged by another policy; return what a person is to be asked about.
 
         Raises:
             Denied: the policy in force denies some of it; all is undone. UsageError: the policy's function failed.
         """
         try:
-            return (yield from self._kernel.judging.judge_again(attempt, sealed=sealed))
+            return (yield from self._kernel.judging.judge_again(attempt, sealed=sealed, later=later))
         except Denied as error:
             yield from self._undoing.abort(attempt, Reason.FAILED, cause=str(error))
             raise

@@ -27,6 +27,7 @@ from settlemark._lifecycle.recovery import Recovery
 from settlemark._model import json_text
 from settlemark._model.disposition import Disposed, Disposition
 from settlemark._model.effect_class import EffectClass, Outcome
+from settlemark._policy.service import Asked
 from settlemark._protocol.holdings import Mode, Txn
 from settlemark._protocol.protocol import Protocol
 from settlemark._protocol.refusals import halted
@@ -140,6 +141,7 @@ class Parking:
             DeclarationError: one of its tools is not declared here. LedgerError: it cannot be read here. Nothing moved.
             Halted: it is halted, and waits as before.
             Denied: the policy that is in force now denies what would leave; it was undone.
+            Vetoed: that policy asks about what cannot wait for an answer; it was undone.
             Unfit: that policy asks about what would leave: the question is put again, and waits for a new answer.
             Refused: something it read has changed, or its scopes stayed taken; it was undone.
         """
@@ -249,13 +251,21 @@ class Parking:
                 yield from self._kernel.step(ask_again)
             yield from self._undoing.suspend(attempt)
 
-    def _judge_again(self, attempt: Attempt) -> Program[None]:
-        """Have judged what is to leave, if another policy has come into force since it was planned.
+    def judge_again(self, attempt: Attempt) -> Program[list[Asked]]:
+        """Have judged what is to leave and was judged by another policy; return what a person is to be asked about.
 
         Raises:
-            Denied: that policy denies it; all is undone. Unfit: it asks a person, who is to answer anew.
+            Denied: that policy denies it. Vetoed: it asks about what cannot wait for an answer. All is undone.
         """
-        asked = yield from self._settling.judge_again(attempt)
+        asked = yield from self._settling.judge_again(attempt, later=True)
+        for effect, said in asked:
+            if effect.declaration.kind is not EffectClass.IRREVERSIBLE:
+                yield from self._settling.refuse_unasked(attempt, effect, said)  # nothing else is answered later
+        return asked
+
+    def _judge_again(self, attempt: Attempt) -> Program[None]:
+        """Have judged again what is to leave. Raises: as `judge_again`. Unfit: a person is to answer anew."""
+        asked = yield from self.judge_again(attempt)
         if asked:
             (first, said), tools = asked[0], ", ".join(sorted({effect.declaration.tool for effect, _ in asked}))
             raise Unfit(

@@ -18,7 +18,6 @@ from settlemark._engine.wait import Deadline
 from settlemark._lifecycle.ages import Ages
 from settlemark._lifecycle.approval import Answers
 from settlemark._lifecycle.parking import Parking
-from settlemark._model.effect_class import EffectClass
 from settlemark._protocol.holdings import Blocked
 from settlemark._protocol.states import Reason, State
 from settlemark._protocol.ties import refuse_own_end
@@ -180,13 +179,11 @@ class Runs:
         if judging.stands(attempt):
             return
         try:
-            asked = yield from self._settling.judge_again(attempt)
+            asked = yield from self._parking.judge_again(attempt)
         except GeneratorExit:
             raise
         except BaseException as error:
             yield from self._undoing.discard(attempt, Reason.FAILED, cause=in_words(error))
             raise
-        for effect, said in asked:
-            if effect.declaration.kind is not EffectClass.IRREVERSIBLE:
-                yield from self._settling.refuse_unasked(attempt, effect, said)  # nothing else is answered later
+        if asked:
             attempt.park = attempt.parks

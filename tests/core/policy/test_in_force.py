@@ -13,12 +13,14 @@ from settlemark import (
     Denied,
     InDoubt,
     LedgerError,
+    Outcome,
     PartialCommit,
     Payloads,
     Policy,
     PolicyRule,
     Refused,
     Settlement,
+    State,
     UsageError,
     Vetoed,
     effect,
@@ -292,6 +294,27 @@ def test_an_answer_from_elsewhere_is_taken_back_where_another_policy_is_in_force
         assert (desk.sent, [one.key for one in second.approvals()]) == ([], [key])
         second.answer("eod/1", approve=True)
     assert desk.sent == ["ada"]
+
+
+@pytest.mark.parametrize(
+    "say", [lambda it, key: it.approve(key, by="ada"), lambda it, _: it.answer("eod/1", approve=True)]
+)
+def test_where_another_policy_asks_about_what_cannot_wait_for_an_answer_all_is_undone(later, desk, say):
+    with later(V7_ASKS) as first, first.transaction("eod/1") as tx:
+        tx.call(desk.note, text="paid")
+        tx.call(desk.letter, to="ada")
+    with later(V8_ASKS_NOTES) as second:
+        (letter,) = (question.key for question in second.approvals())
+        with pytest.raises(Vetoed, match="note needs a person's yes by its rule 'notes', and nobody can be asked"):
+            say(second, letter)
+        (recorded,) = second.transactions()
+        assert (desk.sent, second.approvals(), recorded.state) == ([], [], State.ABORTED)
+        assert [(effect.row.tool, effect.outcome) for effect in recorded.effects] == [
+            ("note", Outcome.DROPPED),
+            ("letter", Outcome.DROPPED),
+        ]
+        # A death before it is undone leaves no verdict that would be taken for an answered one.
+        assert [said for said in second.verdicts() if (said.policy, said.tool) == ("treasury-v8", "note")] == []
 
 
 def test_what_was_split_off_is_judged_as_it_was_under_its_new_key(later, desk):
