@@ -10,6 +10,9 @@ SETTINGS = {
     "budgets": (5, "budgets= is 5: give a list"),
     "channels": (None, "channels= is None: give a list"),
     "approver": (5, "approver= is 5: give a function"),
+    "ask": (5, "ask= is 5: give a function"),
+    "on_residue": (5, "on_residue= is 5: give a function"),
+    "observe": (print, r"observe= is <built-in function print>, which has no tell\(\): give an observer"),
     "retries": (5, r"retries=5: give a settlemark.Retries, as in Retries\(…\)"),
 }
 OPTIONS = {

@@ -146,6 +146,21 @@ def test_what_is_no_ledger_is_not_made_one(tmp_path):
     assert not (tmp_path / "none.db").exists()
 
 
+@pytest.mark.parametrize("command", ["show", "residue", "export", "migrate", "recover", "halts", "prune"])
+@pytest.mark.parametrize("statements", [(), ("CREATE TABLE t (x)",), ("CREATE TABLE settlemark_meta (key, value)",)])
+def test_a_database_of_somebody_else_stays_as_it_is_whatever_command_is_given_it(tmp_path, command, statements):
+    path = tmp_path / "other.db"
+    with closing(sqlite3.connect(path)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+    path.touch()
+    before = path.read_bytes()
+    said = run(command, path, *(["--older-than", "30d"] if command == "prune" else []))
+    assert (said.exit_code, said.stdout) == (2, "")
+    assert "is a database, but no ledger of settlemark: name another one" in said.stderr
+    assert path.read_bytes() == before
+
+
 # ---- the tables
 
 

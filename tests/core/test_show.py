@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -179,6 +180,18 @@ def test_where_a_transaction_stands_is_one_sentence(recorded, sentence):
 )
 def test_what_became_of_an_effect_is_said_in_plain_words(outcome, words):
     assert show.became(one_effect(outcome)) == words
+
+
+@pytest.mark.parametrize(
+    ("verdict", "words"),
+    [
+        ("approve", "queued: leaves when this settles (approved by ada)"),
+        ("edit", "queued: leaves when this settles (approved with other arguments by ada)"),
+        ("reject", "queued: never leaves (rejected by ada)"),
+    ],
+)
+def test_what_was_answered_and_is_not_carried_out_yet_says_whether_it_leaves(verdict, words):
+    assert show.became(replace(one_effect(Outcome.QUEUED), verdict=verdict, said="{}", said_by="ada")) == words
 
 
 def test_each_turns_reason_is_told_once_before_its_effects():

@@ -24,6 +24,7 @@ from settlemark._api.checked import (
 from settlemark._approvals.channel import Channel
 from settlemark._attempt.attempt import OnFailure
 from settlemark._edges.errors import UsageError
+from settlemark._edges.given import function
 from settlemark._edges.text import VERSION, brief, identity
 from settlemark._edges.user_code import through
 from settlemark._mending.paging import Proposer
@@ -149,6 +150,10 @@ class Settings:
         if self.policy is not None:
             checked_part(self.policy, Policy)
         _checked_channels(self.channels)
+        _checked_observer(self.observe)
+        for given, what in ((self.ask, "ask="), (self.on_residue, "on_residue=")):
+            if given is not None:
+                function(given, what)
         checked_part(self.payloads, Payloads)
         checked_part(self.injected, Injected)
 
@@ -163,6 +168,15 @@ def _checked_channels(channels: tuple[Channel, ...]) -> None:
         if name in names:
             raise UsageError(f"channels= has two that are called {name}: give each a name of its own")
         names.add(str(name))
+
+
+def _checked_observer(observer: object) -> None:
+    """Check who is told events: what can be told none would be missed only where something has happened."""
+    lacking = [name for name in ("tell", "around") if not callable(getattr(observer, name, None))]
+    if observer is not None and lacking:
+        raise UsageError(
+            f"observe= is {brief(observer)}, which has no {lacking[0]}(): give an observer, with tell() and around()"
+        )
 
 
 def checked_part(given: object, kind: type[Payloads | Injected | Budget | Policy | Retries]) -> None:

@@ -8,11 +8,12 @@ from typing import Any
 from settlemark._acts.decision import Decision
 from settlemark._acts.effect import Effect
 from settlemark._acts.perform import CUT_OFF, SILENT, refuse_withheld
+from settlemark._edges.errors import LedgerError
 from settlemark._model import json_text
-from settlemark._model.declaration import Declaration
+from settlemark._model.declaration import ROLES, Declaration
 from settlemark._model.effect_class import Outcome
 from settlemark._model.scope import Scope
-from settlemark.ledger._contract import EffectRow, RecordedEffect
+from settlemark.ledger._contract import Book, EffectRow, RecordedEffect, RecordedTransaction
 from settlemark.ledger._payloads.recoverable import withheld_from
 from settlemark.ledger._payloads.unreadable import GONE, Unreadable
 
@@ -73,9 +74,39 @@ def afresh(recorded: RecordedEffect) -> RecordedEffect:
     return replace(recorded, tag=None, note=None, disposition=None, link=None, question=None, contradicted=False)
 
 
-def is_sealed(row: EffectRow) -> bool:
-    """Whether another process, with the right keys, could read what this one cannot."""
-    return isinstance(row.arguments, Unreadable) and not isinstance(row.arguments, GONE)
+def is_sealed(effect: RecordedEffect, declaration: Declaration | None) -> bool:
+    """Whether another process, with the right keys, could read what handlers are given, and this one cannot."""
+    handlers = [] if declaration is None else [getattr(declaration, role) for role in ROLES]
+    takes_result = any(handler is not None and handler.takes("result") for handler in handlers)
+    return any(map(_is_locked, (effect.row.arguments, effect.result if takes_result else None)))
+
+
+def readable(book: Book, name: str) -> RecordedTransaction | None:
+    """Return the record of what this process is to go on with.
+
+    Raises:
+        LedgerError: it lacks the key. It could neither send nor undo what a process that has the key still can.
+    """
+    recorded = book.load(name)
+    if recorded is not None and (why := lacks_key(recorded)):
+        raise LedgerError(f"{why}; nothing was run", transaction=name)
+    return recorded
+
+
+def lacks_key(recorded: RecordedTransaction) -> str:
+    """Return why a process cannot go on with a transaction for want of the ledger's key; "" if it can."""
+    for effect in recorded.effects:
+        for what, text in (("arguments", effect.row.arguments), ("result", effect.result)):
+            if _is_locked(text):
+                return (
+                    f"the {what} of {effect.row.tool} cannot be read in this process, and {recorded.row.name} is left"
+                    " to one that can: give encrypt= the ledger's key"
+                )
+    return ""
+
+
+def _is_locked(text: object) -> bool:
+    return isinstance(text, Unreadable) and not isinstance(text, GONE)
 
 
 def named(row: EffectRow) -> str:

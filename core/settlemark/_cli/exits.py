@@ -16,7 +16,8 @@ class Exit(IntEnum):
 STATUS = {
     Exit.DONE: "done, and there was nothing to tell",
     Exit.FOUND: "done, and something was found or refused: each command says what",
-    Exit.FAILED: "not done: wrong arguments, a store that cannot be used, a missing extra; nothing was changed",
+    Exit.FAILED: "not done: wrong arguments, a store that cannot be used, a missing extra; nothing was changed, unless"
+    " it says that not all of it could be printed",
 }
 FOUND = {
     "approve": "the settlement refused the answer, or could not settle with it",

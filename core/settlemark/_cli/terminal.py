@@ -33,17 +33,17 @@ _WIDE = 10_000
 def say(*lines: object, err: bool = False) -> None:
     """Print lines; a line break inside a name breaks no line."""
     for line in lines:
-        typer.echo(plain(line), err=err)
+        _echo(plain(line), err=err)
 
 
 def say_text(text: str) -> None:
     """Print a text of several lines that are plain already, such as those of `sentences`."""
-    typer.echo(plain_lines(text))
+    _echo(plain_lines(text))
 
 
 def say_json(values: Any) -> None:
     """Print JSON for people and programs."""
-    typer.echo(plain_json(json.dumps(values, indent=2, ensure_ascii=False)))
+    _echo(plain_json(json.dumps(values, indent=2, ensure_ascii=False)))
 
 
 def json_line(value: Any) -> str:
@@ -77,6 +77,9 @@ def console(*, stderr: bool = False, quiet: bool = False) -> Console:
                 # Segments with a control code are rich's own: they redraw a progress bar.
                 yield segment if segment.control else segment._replace(text=plain_lines(segment.text))
 
+        def on_broken_pipe(self) -> None:
+            drop_unwritten(self.file)  # rich itself would exit with 1, which means a finding
+
     with suppress(AttributeError, ValueError):  # a replaced stream may have no encoding
         stream: Any = sys.stderr if stderr else sys.stdout
         stream.reconfigure(errors="backslashreplace")
@@ -109,6 +112,7 @@ class PlainGroup(TyperGroup):
 
     def main(self, *args: Any, **options: Any) -> Any:
         """Run; an unexpected exception is printed with its traceback, and exits with 2, since 1 means a finding."""
+        _fill_closed()
         if options.get("standalone_mode") is False:
             return super().main(*args, **options)
         try:
@@ -121,7 +125,7 @@ class PlainGroup(TyperGroup):
             )
             with suppress(OSError):  # the error itself may be unwritable
                 typer.echo(told, err=True)
-            _drop_unwritten()
+            drop_unwritten(sys.stdout)  # Python would try again at exit, and change the exit status
             sys.exit(Exit.FAILED)
 
     def make_context(self, *args: Any, **options: Any) -> Any:
@@ -135,16 +139,34 @@ class PlainGroup(TyperGroup):
             return super().invoke(ctx)
 
 
-def _drop_unwritten() -> None:
-    """Drop unwritten output: Python would try again at exit, and change the exit status."""
+def drop_unwritten(stream: Any) -> None:
+    """Drop what a stream could not write, and all that follows."""
     with suppress(OSError, ValueError, AttributeError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _echo(text: str, *, err: bool = False) -> None:
+    """Print a text. Who closes the pipe has read enough: the command goes on, and its exit status stays true."""
+    try:
+        typer.echo(text, err=err)
+    except BrokenPipeError:
+        drop_unwritten(sys.stderr if err else sys.stdout)
+
+
+def _fill_closed() -> None:
+    """Give a process that was started with a closed output, as by `>&-`, one that takes everything."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115 - a device
 
 
 @contextmanager
 def _shown() -> Generator[None]:
     try:
         yield
+    except BrokenPipeError:  # of a help text, or of what a command talks to: click would exit with 1
+        drop_unwritten(sys.stdout)
+        raise typer.Exit(Exit.FAILED) from None
     except Exception as error:
         # A usage error of any copy of click; click itself would print the arguments unescaped.
         if hasattr(error, "format_message") and isinstance(getattr(error, "message", None), str):
@@ -157,6 +179,7 @@ def _shown() -> Generator[None]:
 __all__ = [
     "PlainGroup",
     "console",
+    "drop_unwritten",
     "fail",
     "json_line",
     "progress",

@@ -10,6 +10,14 @@ import os
 from pathlib import Path
 
 MODE = 0o600
+_DATABASE = (
+    b"SQLite format 3\0",
+    b"\x37\x7f\x06\x82",
+    b"\x37\x7f\x06\x83",
+    b"\x18\xe2\x2d\x00",
+    b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7",
+)
+"""How a SQLite file begins, and those beside it: its log, the log's index, its journal."""
 
 
 def private(path: str | os.PathLike[str], flags: int) -> int:
@@ -29,6 +37,14 @@ def make_private(path: str | os.PathLike[str]) -> None:
         return
 
 
+def is_database(path: Path) -> bool:
+    """Whether a file is a SQLite database, or a part of one: to write over it would lose a ledger."""
+    if not path.is_file():  # to look into a pipe would take from it
+        return False
+    with path.open("rb") as file:
+        return file.read(len(_DATABASE[0])).startswith(_DATABASE)
+
+
 def others_may_read(path: Path) -> bool:
     """Whether a file exists that other users than its owner may read."""
     try:
@@ -37,4 +53,4 @@ def others_may_read(path: Path) -> bool:
         return False
 
 
-__all__ = ["MODE", "make_private", "others_may_read", "private"]
+__all__ = ["MODE", "is_database", "make_private", "others_may_read", "private"]

@@ -16,6 +16,7 @@ from settlemark._acts.effect import Effect
 from settlemark._acts.perform import Program
 from settlemark._approvals.answers import Count
 from settlemark._attempt.attempt import Attempt
+from settlemark._attempt.revival import lacks_key
 from settlemark._edges.errors import DeclarationError, Halted, InDoubt, PartialCommit, Refused, Stale, UsageError
 from settlemark._edges.text import prose
 from settlemark._engine.kernel import Kernel, log
@@ -294,7 +295,8 @@ class Answers:
         if whole is not None:
             return f"{whole}, which it was split from, has not left yet, and may still be undone"
         lacking = [self._parking.lacks_limits(book, key) for key in edits] if yes else []
-        return next(filter(None, lacking), "")
+        recorded = None if txn in self._kernel.attempts else book.load(name)
+        return next(filter(None, lacking), "" if recorded is None else lacks_key(recorded))
 
     def _take_back_said(self, name: str, unfit: Unfit) -> Program[None]:
         """Take an answer back whose arguments do not fit its call."""

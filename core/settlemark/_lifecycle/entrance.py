@@ -17,6 +17,7 @@ from settlemark._attempt.anew import become
 from settlemark._attempt.attempt import Attempt, Hook, OnFailure
 from settlemark._attempt.part import Asked, Part
 from settlemark._attempt.recall import follow
+from settlemark._attempt.revival import readable
 from settlemark._attempt.turned_away import TurnedAway
 from settlemark._edges.errors import DeclarationError, Forgotten, WaitTimeout
 from settlemark._engine.kernel import Kernel
@@ -114,7 +115,6 @@ class Entrance:
         footprint = list(declared)
         # Evaluated here, since another thread may take the step.
         within = into is None and (is_in_body(self._kernel, name) or name in names_asked_for(self._kernel))
-
         kept: dict[str, Any] = {
             "hooks": hooks,
             "on_failure": on_failure,
@@ -172,8 +172,8 @@ class Entrance:
             if name in report.stuck:
                 missing = ", ".join(report.stuck[name])
                 raise DeclarationError(
-                    f"{name} was left unfinished by a process that ended, and nothing called {missing} is declared in"
-                    " this one: import or declare it, then enter the name again",
+                    f"{name} was left by a process that ended, and nothing called {missing} is declared here, or its"
+                    " record needs encrypt=: import or declare it, or give the key, then enter the name again",
                     tool=report.stuck[name][0],
                 )
             seconds = deadline - self._kernel.monotonic()
@@ -255,7 +255,7 @@ class Entrance:
             _go_on(protocol, same, new)
             return attempt
         if same.state is State.OPEN and self._recovery.is_unattended(same) and same not in self._recovery.coming():
-            attempt = self._recovery.revived(protocol, book, same, build(same, same.attempt))
+            attempt = self._recovery.revived(protocol, book, same, build(same, same.attempt), readable(book, same.name))
             attempt.again = 1
             _go_on(protocol, same, new)
             return attempt

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from settlemark._acts.effect import Effect
 from settlemark._acts.perform import Program, Retries
 from settlemark._attempt.attempt import Attempt
-from settlemark._attempt.revival import named
+from settlemark._attempt.revival import named, readable
 from settlemark._edges.errors import DeclarationError, OverBudget, UsageError
 from settlemark._engine.admission import Admission, checked_as_given, judged_as_given
 from settlemark._engine.calls import Calls
@@ -138,7 +138,7 @@ class Parking:
 
         Raises:
             UsageError: nothing is parked under it, it is not to be edited, or its hooks are unknown here.
-            DeclarationError: one of its tools is not declared here. Nothing moved.
+            DeclarationError: one of its tools is not declared here. LedgerError: it cannot be read here. Nothing moved.
             Halted: it is halted, and waits as before.
             Denied, Vetoed: the policy in force denies what would leave, or asks what cannot wait; it was undone.
             Unfit: that policy asks about what would leave: the question is put again, and waits for a new answer.
@@ -166,7 +166,7 @@ class Parking:
             attempt = self._kernel.attempts.get(txn)
             recorded = None
             if attempt is None:
-                recorded = book.load(name)
+                recorded = readable(book, name)
                 self._refuse_unknown(name, recorded)
                 attempt = Attempt(
                     txn,

@@ -230,7 +230,8 @@ class Recovery:
             self._stuck_since[name] = None
             log.error(
                 "%s was left unfinished by a process that ended, and %s is not declared in this one: import or declare"
-                " it, or tell its successor so with aliases= or versions=; then settlement.recover()",
+                " it, tell its successor so with aliases= or versions=, or give encrypt= the key of its record; then"
+                " settlement.recover()",
                 name,
                 ", ".join(tools),
                 extra=about(transaction=name, tools=tools),
@@ -299,7 +300,7 @@ class Recovery:
             undone = acted and not effect.row.held and effect.row.handled
             undone = undone and txn.state in (State.OPEN, State.ABORTING)
             unknown = (undone and declared is None) or (leaves and (declared is None or declared.function is None))
-            if unknown or ((undone or leaves) and is_sealed(effect.row)):
+            if unknown or ((undone or leaves) and is_sealed(effect, declared)):
                 found.append(effect)
         return found
 

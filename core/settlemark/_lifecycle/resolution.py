@@ -18,7 +18,7 @@ from settlemark._acts.current import CurrentCall
 from settlemark._acts.effect import Effect
 from settlemark._acts.perform import CUT_OFF, Program
 from settlemark._attempt.attempt import Attempt
-from settlemark._attempt.revival import afresh, named, revive
+from settlemark._attempt.revival import afresh, is_sealed, named, revive
 from settlemark._edges.errors import Refused, UsageError, WouldBlock
 from settlemark._edges.wording import by_reader
 from settlemark._engine.admission import Admission, returned
@@ -368,6 +368,8 @@ class Resolution:
 
     @staticmethod
     def _to_declare(effect: RecordedEffect) -> str:
+        if is_sealed(effect, None):
+            return "give encrypt= the key of the record; then settlement.recover()"
         return by_reader(
             f"import or declare {named(effect.row)} in this process, or tell its successor so with aliases= or"
             " versions=; then settlement.recover()",

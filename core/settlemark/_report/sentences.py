@@ -275,6 +275,8 @@ def _outcome(effect: RecordedEffect, quoted: Callable[[str], str]) -> str:
         return f"failed ({quoted(effect.error)})"
     if effect.outcome is Outcome.CONFIRMED and effect.tag is Tag.UNRESOLVED:
         return "confirmed, and not undone"
+    if effect.outcome is Outcome.QUEUED and effect.verdict == "reject":
+        return "queued: never leaves"  # it is dropped when a process that can undo the rest takes it up
     return _BECAME[effect.outcome]
 
 

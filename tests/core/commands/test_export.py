@@ -160,3 +160,28 @@ def test_a_reader_that_has_had_enough_is_no_error(many):
 
     assert process.returncode == 0
     assert complaint == b""
+
+
+@pytest.mark.parametrize("written", ["ledger.db", "ledger.db-wal", "ledger.db-shm", "other.db", "link"])
+@pytest.mark.parametrize("command", ["export", "adopt"])
+def test_what_is_written_to_a_file_is_never_written_over_a_ledger(run, tmp_path, command, written):
+    with Settlement(f"sqlite:///{tmp_path / 'other.db'}"):
+        pass
+    (tmp_path / "link").symlink_to("ledger.db")
+    (tmp_path / "tools.py").write_text("def send_mail(to):\n    ...\n")
+    place = tmp_path / written
+    given = {"export": [tmp_path / "ledger.db"], "adopt": [tmp_path / "tools.py", "--force"]}[command]
+    with Settlement(f"sqlite:///{tmp_path / 'ledger.db'}") as settlement:
+        with settlement.transaction("trip") as tx:
+            tx.call(reserve, hotel="Ada")
+        said = run(command, *given, "--output", place)
+        assert (said.exit_code, said.stdout) == (2, "")
+        assert (
+            said.stderr == f"settlemark: {place} is a database, which would be lost: name another file with --output\n"
+        )
+        with settlement.transaction("trip/again") as tx:
+            tx.call(reserve, hotel="Bee")
+    assert [line["transaction"] for line in exported(run, tmp_path / "ledger.db") if line["line"] == "decision"] == [
+        "trip",
+        "trip/again",
+    ]

@@ -75,3 +75,19 @@ def test_what_still_acts_is_named_and_the_status_is_1(run, here, url):
 def test_a_halt_that_does_not_stand_is_not_lifted(run, here, url):
     result = run("resume", "7", url, "--by", "bob")
     assert (result.exit_code, "there is no halt 7" in result.stderr) == (1, True)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("halt", "nonsense", "--by", "eve", "--because", "odd"),
+        ("release", "nonsense", "--by", "eve", "--because", "odd"),
+        ("steer", "trip-1", "revise", "no", "--scope", "nonsense", "--by", "eve"),
+    ],
+    ids=lambda command: command[0],
+)
+def test_a_scope_that_is_none_is_a_wrong_argument_and_no_finding(run, here, url, command):
+    said = run(*command[:-4], url, *command[-4:])
+    assert (said.exit_code, said.stdout) == (2, "")
+    assert "the scope 'nonsense' has no type: write 'room:/nonsense' or the like" in said.stderr
+    assert (here.halts(), here.steering()) == ([], [])

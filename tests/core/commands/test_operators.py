@@ -301,7 +301,10 @@ def test_what_is_answered_and_has_not_settled_says_who_answered_and_how_it_goes_
 
     assert said.splitlines()[1:] == [
         "It is on record, and has not settled yet: send_mail is not declared in this process.",
-        "Any process that has its tools settles it, and so does settlemark recover --module YOURAPP.TOOLS.",
+        (
+            "Any process that has its tools, and its key if it is encrypted, settles it; settlemark recover"
+            " --module YOURAPP.TOOLS does, too, if it is not."
+        ),
     ]
     assert "put aside, until a process has its tools" in run("waiting", shared).stdout
     assert "is answered, by bo: send_mail on mail:/ada" in run("waiting", shared).stdout

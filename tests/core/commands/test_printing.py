@@ -57,6 +57,35 @@ def test_a_command_that_cannot_be_printed_exits_with_2_whatever_it_found(url, co
     assert (failed.returncode, failed.stderr) == (2, told)
 
 
+STATUS = {"show": 0, "residue": 1, "export": 0, "in-doubt": 0}
+SHAPES = [
+    *(
+        (command, *shape)
+        for command in STATUS
+        for shape in ((), ("--json",))
+        if (command, *shape) != ("export", "--json")
+    ),
+    *((command, "--table") for command in TABLES),
+]
+
+
+@pytest.mark.parametrize("command", SHAPES, ids=" ".join)
+def test_a_reader_who_closes_the_pipe_changes_no_exit_status(url, command):
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "wb") as gone:
+        cut = said(command[0], url, *command[1:], out=gone)
+    assert (cut.returncode, cut.stderr) == (STATUS[command[0]], b"")
+
+
+@pytest.mark.parametrize("command", SHAPES, ids=" ".join)
+@pytest.mark.parametrize("closed", [">&-", ">&- 2>&- <&-"])
+def test_a_command_whose_output_is_closed_says_by_its_status_what_it_found(url, command, closed):
+    asked = [sys.executable, "-m", "settlemark", command[0], url, *command[1:]]
+    silent = subprocess.run(["sh", "-c", f'"$@" {closed}', "sh", *asked], capture_output=True, check=False, timeout=120)
+    assert (silent.returncode, silent.stdout, silent.stderr) == (STATUS[command[0]], b"", b"")
+
+
 @pytest.mark.parametrize("columns", ["0", "80"])
 def test_a_table_that_is_too_wide_breaks_no_word(url, columns):
     shown = said("show", url, "--table", COLUMNS=columns).stdout.decode()

@@ -63,7 +63,8 @@ def test_what_nobody_here_can_end_is_stuck_and_names_what_to_declare(store, ends
     assert said.exit_code == 1
     assert (
         said.stdout
-        == "trip-1 is stuck: reserve is not declared here; name the module that declares it with --module.\n"
+        == "trip-1 is stuck: reserve is not declared here, or its record is encrypted; name the module that declares it"
+        " with --module, or leave it to a process with encrypt=.\n"
     )
     assert run_json("recover", store)["stuck"] == {"trip-1": ["reserve"]}
     assert world() == ["reserve Ada"]

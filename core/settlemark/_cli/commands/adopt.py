@@ -13,6 +13,7 @@ from settlemark._cli.commands.lint import Targets
 from settlemark._cli.commands.options import AsJson
 from settlemark._cli.terminal import fail, say, say_json, say_text
 from settlemark._edges.errors import UsageError
+from settlemark._edges.private import is_database
 
 if TYPE_CHECKING:
     from settlemark.lint import Adopted
@@ -68,6 +69,8 @@ def adopt(
 def _write(place: Path, text: str) -> None:
     beside = place.with_name(f".{place.name}.{os.getpid()}")
     try:
+        if is_database(place):
+            fail(f"{place} is a database, which would be lost: name another file with --output")
         beside.write_text(text, encoding="utf-8")
         beside.replace(place)
     except OSError as error:

@@ -166,7 +166,10 @@ def _answer(
         say(f"It is on record; {done.more} more of those who may answer have to say the same.")
     elif done.waits:
         say(f"It is on record, and has not settled yet: {done.waits}.")
-        say("Any process that has its tools settles it, and so does settlemark recover --module YOURAPP.TOOLS.")
+        say(
+            "Any process that has its tools, and its key if it is encrypted, settles it; settlemark recover"
+            " --module YOURAPP.TOOLS does, too, if it is not."
+        )
     elif not done.settled:
         say(
             "It is on record: the process or framework that waits for it goes on with it; settlemark waiting tells who."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import deque
 from collections.abc import Generator, Iterator
@@ -15,9 +14,9 @@ import typer
 
 from settlemark._cli.commands.options import LedgerName, Namespace, reading, since_when
 from settlemark._cli.commands.show import Last, OfRun, Since, WithState
-from settlemark._cli.terminal import fail, json_line
+from settlemark._cli.terminal import drop_unwritten, fail, json_line
 from settlemark._edges.errors import LedgerError
-from settlemark._edges.private import private
+from settlemark._edges.private import is_database, private
 from settlemark._model import json_text
 
 if TYPE_CHECKING:
@@ -82,8 +81,7 @@ def export(
                 if told and counted % BATCH == 0:
                     sys.stderr.write(f"\r{counted} lines")
     except BrokenPipeError:
-        # The reader closed the pipe. Python would complain when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_unwritten(sys.stdout)  # the reader closed the pipe: Python would complain when it flushes at exit
         return
     except LedgerError as error:
         fail(error)
@@ -100,6 +98,8 @@ def _written(output: Path | None) -> Generator[TextIO]:
         sys.stdout.flush()
         return
     try:
+        if is_database(output):
+            fail(f"{output} is a database, which would be lost: name another file with --output")
         file = open(output, "w", encoding="utf-8", opener=private)  # noqa: SIM115 - a Path has no opener
     except OSError as error:
         fail(f"{output} cannot be written: {error.strerror}; name another file with --output")

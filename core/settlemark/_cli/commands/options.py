@@ -15,7 +15,7 @@ import typer
 
 from settlemark._cli.exits import Exit
 from settlemark._cli.terminal import fail
-from settlemark._edges.errors import LedgerError, SettlemarkError
+from settlemark._edges.errors import LedgerError, ScopeError, SettlemarkError
 from settlemark._edges.wording import in_words
 from settlemark.ledger import open_ledger
 from settlemark.ledger._contract import Ledger
@@ -140,7 +140,8 @@ def declared_in(module: str | None) -> Callable[[Any], None]:
 def operating(given: str | None, namespace: str, module: str | None) -> Generator[Settlement]:
     """Open a settlement on an existing ledger, for an operator: `module` declares its tools.
 
-    Says what is wrong, and exits with 2 when the store cannot be used, with 1 when the settlement refuses.
+    Says what is wrong, and exits with 2 when the store cannot be used or a scope is none, with 1 when the settlement
+    refuses.
     """
     from settlemark._api.settlement import Settlement
 
@@ -150,7 +151,7 @@ def operating(given: str | None, namespace: str, module: str | None) -> Generato
         with Settlement(ledger_url(given), namespace=namespace, wait=WAIT_SECONDS) as settlement:
             declare(settlement)
             yield settlement
-    except LedgerError as error:
+    except (LedgerError, ScopeError) as error:
         fail(error)
     except SettlemarkError as error:
         fail(error, code=Exit.FOUND)

@@ -116,7 +116,8 @@ def _lines(report: Recovered) -> list[str]:
     for name, tools in report.stuck.items():
         them = ", ".join(tools)
         lines.append(
-            f"{short(name)} is stuck: {them} is not declared here; name the module that declares it with --module."
+            f"{short(name)} is stuck: {them} is not declared here, or its record is encrypted; name the module that"
+            " declares it with --module, or leave it to a process with encrypt=."
         )
     return lines
 

@@ -144,7 +144,8 @@ class Rewinds:
                 missing = report.stuck[stuck]
                 raise DeclarationError(
                     f"{stuck} has not ended, and nothing called {', '.join(missing)} is declared in this process:"
-                    " nothing that had committed was undone; import or declare it, then rewind again",
+                    " nothing that had committed was undone; import or declare it, or give encrypt= the key if its"
+                    " record cannot be read here, then rewind again",
                     tool=missing[0],
                 )
             for txn in found:

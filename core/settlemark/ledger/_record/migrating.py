@@ -17,7 +17,7 @@ from settlemark.ledger._failures import explain
 from settlemark.ledger._limits import within
 from settlemark.ledger._record.schema import advise, check, described, lock, version_of
 from settlemark.ledger._sql.postgres import bound
-from settlemark.ledger._sql.sqlite import check_file, writing_engine
+from settlemark.ledger._sql.sqlite import reading_engine, writing_engine
 from settlemark.ledger._sql.supported import supported
 from settlemark.ledger._urls import discreet, shown
 
@@ -75,7 +75,9 @@ def _engine(url: str) -> sa.Engine:
     parsed = supported(url)
     if parsed.get_backend_name() != "sqlite":
         return discreet(bound(sa.create_engine(parsed, hide_parameters=True)))
-    check_file(parsed)
+    # To open a file for writing changes it: its journal is another one then, also where it is no ledger.
+    with _closing(reading_engine(parsed)) as engine, engine.connect() as connection:
+        check(described(connection), url)
     return writing_engine(parsed)
 
 
