@@ -98,8 +98,8 @@ class Order:
             done = "is not on record" if failure is None else "is not put back"
             why = f" (what it has done {done}: {in_words(fault)})"
             if failure is None or isinstance(failure, Exception):
-                raise self.in_doubt(why) from (failure or fault)
-            failure.add_note(f"{self.tool} on {self.about}{why}")
+                raise self.in_doubt(why) from (fault if failure is None else failure)
+            BaseException.add_note(failure, f"{self.tool} on {self.about}{why}")
 
     def check_claimed(self, scope: str) -> None:
         """Check that the call has claimed what it is about to touch.

@@ -791,14 +791,17 @@ def test_recovery_needs_the_tools_of_what_is_still_to_leave_or_to_be_undone_and_
         found = {state: recovery.beyond(SimpleNamespace(state=state), recorded) for state in State}
         return {state.value: [e.row.position for e in wanted] for state, wanted in found.items() if wanted}
 
+    def known(function):
+        return SimpleNamespace(function=function, undo=None, probe=None, release=None)
+
     undone, leaves = {"open": [0, 1, 2], "aborting": [0, 1, 2]}, {"sealed": [6], "releasing": [6]}
     assert beyond(None, *effects) == undone | leaves
-    assert beyond(SimpleNamespace(function=None), *effects) == leaves  # its handlers are known, what leaves is not
-    assert beyond(SimpleNamespace(function=print), *effects) == {}
+    assert beyond(known(None), *effects) == leaves  # its handlers are known, what leaves is not
+    assert beyond(known(print), *effects) == {}
     sealed = Sealed.of("arguments", "this process has no key")
     for each in effects:
         each.row = each.row._replace(arguments=sealed)
-    assert beyond(SimpleNamespace(function=print), *effects) == undone | leaves
+    assert beyond(known(print), *effects) == undone | leaves
     assert recovery.beyond(SimpleNamespace(state=State.OPEN), None) == []
 
 

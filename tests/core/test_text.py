@@ -546,7 +546,7 @@ NOT_GIVEN = {
     "PolicyCall", "PolicyVerdict",
     "Affected", "CurrentCall", "Doubt", "Erased", "Failure", "Gate", "Parked", "Residue", "Rewind", "Opening", "Effect",
     "Declaration", "PlacedCall", "Scope", "ScopeTemplate", "Since", "Hold.__init__", "TurnFace.__init__",
-    "Encryption.open", "Encryption.seal", "OpenQuestion", "ApprovalRecord", "Vote",
+    "Encryption.open", "Encryption.seal", "Learned", "OpenQuestion", "ApprovalRecord", "Vote",
 }  # fmt: skip # a table
 """What settlemark hands out and nobody is asked to make, or what is a name of a resource and refuses for itself."""
 ADDRESS, ELSEWHERE = "scopes", "does not reach the ledger"
@@ -742,7 +742,7 @@ TABLE = {
     "Declarations.__init__(owner)": ELSEWHERE,
     "Declarations.learn(arguments)": ELSEWHERE,
     "Declarations.learn(name)": ELSEWHERE,
-    "Declarations.of(name)": tools,
+    "Declarations.of(tool)": tools,
     "Declarations.refuse_typos(names)": ELSEWHERE,
     "Declarations.refuse_typos(owner)": ELSEWHERE,
     "Gathering.__init__(name)": ELSEWHERE,

@@ -16,13 +16,13 @@ from tests.way import committing, shortest
 
 from settlemark import Policy, PolicyRule
 
-MOST = {"memory": (567, 71), "sqlite": (932, 88), "postgres": (1_052, 87)}
+MOST = {"memory": (567, 72), "sqlite": (932, 88), "postgres": (1_052, 87)}
 """Entries and files of a plain transaction of two calls, by the kind of its store.
 
 What an agent inside of a call has left in doubt is asked about as the transaction ends. There are more files since
 the replica, the kernel and the attempt are cut into parts: one noun a file. Decisions, debts, budgets and entries are
 asked each whether there are any; a call may be given its decision. Without a policy none is asked for. How the lock of
-a SQLite file is waited for is a file of its own. Which agents act is looked at as a halt is.
+a SQLite file is waited for is a file of its own, and so is which attempts of a run memory has. Which agents act is looked at as a halt is.
 """
 
 

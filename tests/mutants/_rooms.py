@@ -143,12 +143,12 @@ ROOMS = (
         "adapters",
         tuple(
             f"adapters/settlemark_adapters/_{part}.py"
-            for part in ("adapter", "database", "faults", "fence", "keeping", "keyed", "loop")
+            for part in ("adapter", "database", "faults", "fence", "keeping", "keyed", "loop", "spans")
         ),
         (
             "tests/adapters/test_adapter.py", "tests/adapters/test_database.py", "tests/adapters/test_keyed.py",
             "tests/adapters/test_faults.py", "tests/adapters/test_fenced.py", "tests/adapters/test_loop.py",
-            "tests/adapters/test_declaration_cost.py",
+            "tests/adapters/test_declaration_cost.py", "tests/adapters/test_spans.py",
             "tests/adapters/filesystem/test_filesystem.py", "tests/adapters/objects/test_objects.py",
             "tests/adapters/sql", "tests/adapters/store", "tests/adapters/records/test_backends.py",
         ),
