@@ -261,7 +261,7 @@ TAKEN = {
     "effect(spent)": ELSEWHERE,
 }
 """Every public parameter that takes a function, and the places above at which that is called."""
-NOT_GIVEN = ("CurrentCall.", "Declaration.", "Effect.", "Hold.", "Learned.")  # handed out, and nobody is asked to make one
+NOT_GIVEN = ("CurrentCall.", "Declaration.", "Effect.", "Hold.", "Learned.")  # handed out: nobody makes one
 FUNCTIONS = re.compile(r"\b(Callable|Hook|Ask|Approver|Observer|Rule|KeySource|Remake|Gone)\b")
 
 

@@ -22,7 +22,8 @@ MOST = {"memory": (567, 72), "sqlite": (932, 88), "postgres": (1_052, 87)}
 What an agent inside of a call has left in doubt is asked about as the transaction ends. There are more files since
 the replica, the kernel and the attempt are cut into parts: one noun a file. Decisions, debts, budgets and entries are
 asked each whether there are any; a call may be given its decision. Without a policy none is asked for. How the lock of
-a SQLite file is waited for is a file of its own, and so is which attempts of a run memory has. Which agents act is looked at as a halt is.
+a SQLite file is waited for is a file of its own, and so is which attempts of a run memory has.
+Which agents act is looked at as a halt is.
 """
 
 
