@@ -20,13 +20,14 @@ from settlemark import Settlement
 from settlemark_langgraph import SequencedToolNode
 
 ROOTS = (CORE, Path(settlemark_langgraph.__file__).parent)
-MOST = {"memory": (698, 102), "sqlite": (1_107, 118)}
+MOST = {"memory": (715, 102), "sqlite": (1_107, 118)}
 """Entries and files of a node's turn of one call, by the kind of its store.
 
 What the model decided is recorded with its first effect, and each intent and outcome is sealed in the chain of its run:
 no commit more. What was decided of the job before, and answers a call that repeats it, is looked at for each call; so
 is, before any call of the turn acts, whether one needs a yes for which nobody can be asked. That a run's end waits for
-what its tasks write is a file of its own.
+what its tasks write is a file of its own, and the
+tool that runs is compared with the one that was declared.
 """
 
 
