@@ -41,7 +41,7 @@ opens the turn itself, under that name:
 ... def reserve(hotel): rooms.append(hotel); return f"reserved {hotel}"
 >>> settlement = Settlement("memory:")
 >>> job, tools = AgentRun(settlement, "trip-42"), Declarations(settlement)
->>> tools.learn("reserve", reserve)
+>>> _ = tools.learn("reserve", reserve)
 >>> answer_of_the_model = [("reserve", {"hotel": "Ada"})]
 >>> turn = job.work().turn([Call(name, given, tools.of(name)) for name, given in answer_of_the_model])
 >>> run_sync(turn.perform(0, lambda: reserve("Ada"))), rooms
