@@ -142,7 +142,8 @@ class _Face(Deciding):
 
         `"keep"` parks it whole: it holds its scopes, and the answer commits or undoes all of it. `"split"` commits what
         is eager or staged, and parks each irreversible effect as a transaction of its own, named `name!number`, which
-        holds nothing while it waits: its reads are checked again when the answer comes. By default its `park=` decides.
+        holds nothing while it waits: its reads are checked again when the answer comes. It leaves behind what was
+        committed, and not at all where that is refused as it leaves. By default its `park=` decides.
 
         Raises:
             UsageError: there is no such way, or it is a part of another's call, which decides for both.
