@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import threading
 import time
 from types import SimpleNamespace
 
@@ -25,13 +26,14 @@ class StepClock:
     def __init__(self, monkeypatch):
         from langgraph.pregel import _runner
 
-        self._over = concurrent.futures.Future()
+        self._over, self._waits = concurrent.futures.Future(), threading.Event()
         futures = SimpleNamespace(**{**vars(concurrent.futures), "wait": self._wait})
         monkeypatch.setattr(_runner, "concurrent", SimpleNamespace(futures=futures))
         monkeypatch.setattr(_runner, "time", SimpleNamespace(**{**vars(time), "monotonic": self._monotonic}))
 
     def use_up(self):
-        """Let more time than the limit go by."""
+        """Let more time than the limit go by, once the step's time has begun: its calls may be faster than that."""
+        assert self._waits.wait(LIMIT)
         self._over.set_result(None)
 
     def _monotonic(self):
@@ -40,7 +42,11 @@ class StepClock:
     def _wait(self, futures, timeout=None, return_when=concurrent.futures.ALL_COMPLETED):
         if timeout is None or return_when != concurrent.futures.FIRST_COMPLETED:
             return concurrent.futures.wait(futures, timeout, return_when)
-        done, others = concurrent.futures.wait([*futures, self._over], timeout, return_when)
+        self._waits.set()
+        try:
+            done, others = concurrent.futures.wait([*futures, self._over], timeout, return_when)
+        finally:
+            self._waits.clear()
         return done - {self._over}, others - {self._over}
 
 
