@@ -23,8 +23,11 @@ of those within a round; times alone say as much of the machine as of the code.
 """
 
 
-def page(found: Mapping[str, Any]) -> str:
-    """Return the page of what pytest-benchmark has written of a run, as its JSON file has it."""
+def page(found: Mapping[str, Any], left_out: Sequence[str] = ()) -> str:
+    """Return the page of what pytest-benchmark has written of a run, as its JSON file has it.
+
+    `left_out` are the benchmarks that were not asked for.
+    """
     groups: dict[str, list[Row]] = defaultdict(list)
     for benchmark in found["benchmarks"]:
         file = benchmark["fullname"].partition("::")[0]
@@ -32,6 +35,7 @@ def page(found: Mapping[str, Any]) -> str:
     missed = [row for rows in groups.values() for row in _once(rows) if row.met is False]
     met = [row for rows in groups.values() for row in _once(rows) if row.met]
     parts = [HEAD, _missed(missed, len(met)), _machine(found)]
+    parts += [f"Not measured in this run: {', '.join(left_out)}.\n"] if left_out else []
     parts += [_section(file, rows) for file, rows in groups.items() if rows]
     return "\n".join(parts)
 

@@ -62,3 +62,8 @@ def test_the_machine_and_the_versions_are_named_and_what_has_no_figure_has_no_se
     told = page(run(SLOW))
     assert "2 cores of A Processor, Linux 6.1, CPython 3.11.7; 2026-12-01; settlemark " in told
     assert "## Memory" not in told
+
+
+def test_a_page_of_a_part_names_what_was_not_measured():
+    assert "Not measured in this run: durable, memory.\n" in page(run(SLOW), ["durable", "memory"])
+    assert "Not measured" not in page(run(SLOW))
