@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 from settlemark._acts.failure import Ask
-from settlemark._acts.gate import Approver
 from settlemark._attempt.attempt import Hook, OnFailure
 from settlemark._edges.errors import UsageError
 from settlemark._edges.given import function, several
@@ -80,11 +79,6 @@ def checked_failure(on_failure: OnFailure, ask: Ask | None) -> OnFailure:
     if on_failure == "ask" and not callable(ask):
         raise UsageError(f"on_failure='ask' and ask={ask!r}: give ask=function, which is called with a Failure")
     return on_failure
-
-
-def checked_approver(approver: Approver) -> Approver:
-    """Return who is asked; one that cannot be called would be missed only at a gate."""
-    return function(approver, "approver=")
 
 
 def checked_hooks(given: object) -> tuple[Hook, ...]:

@@ -16,7 +16,6 @@ from settlemark._acts.perform import Program
 from settlemark._api.checked import (
     A_NAME,
     checked_age,
-    checked_approver,
     checked_failure,
     checked_footprint,
     checked_hooks,
@@ -31,6 +30,7 @@ from settlemark._attempt.attempt import Hook, OnFailure
 from settlemark._attempt.part import Asked, Part
 from settlemark._attempt.turn import Turn
 from settlemark._edges.errors import UsageError
+from settlemark._edges.given import function
 from settlemark._edges.text import DERIVED, KEY, NAMESPACE, WHO, identity
 from settlemark._lifecycle.rewind.plan import Rewind
 from settlemark._lifecycle.rewind.survey import Request
@@ -217,7 +217,7 @@ class Host:
             "wait": self.patience if wait is None else checked_wait(wait),
             "on_failure": checked_failure(on_failure or settings.on_failure, ask or settings.ask),
             "ask": ask or settings.ask,
-            "approver": settings.approver if approver is None else checked_approver(approver),
+            "approver": settings.approver if approver is None else function(approver, "approver="),
             "retries": settings.retries,
             "retry": retry,
             "queues": checked_wait_for(wait_for) == "scopes",

@@ -14,7 +14,6 @@ from settlemark._acts.gate import Approver
 from settlemark._acts.perform import Retries
 from settlemark._api.checked import (
     checked_age,
-    checked_approver,
     checked_days,
     checked_failure,
     checked_lease,
@@ -142,8 +141,6 @@ class Settings:
         checked_lease(self.lease)
         checked_wait(self.quarantine, "quarantine")
         checked_wait(self.keep_open, "keep_open")
-        if self.approver is not None:
-            checked_approver(self.approver)
         checked_part(self.retries, Retries)
         for budget in self.budgets:
             checked_part(budget, Budget)
@@ -151,7 +148,8 @@ class Settings:
             checked_part(self.policy, Policy)
         _checked_channels(self.channels)
         _checked_observer(self.observe)
-        for given, what in ((self.ask, "ask="), (self.on_residue, "on_residue=")):
+        # One that cannot be called would be missed only where it is needed.
+        for given, what in ((self.approver, "approver="), (self.ask, "ask="), (self.on_residue, "on_residue=")):
             if given is not None:
                 function(given, what)
         checked_part(self.payloads, Payloads)

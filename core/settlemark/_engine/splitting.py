@@ -16,7 +16,7 @@ from settlemark._engine.admission import give_back
 from settlemark._engine.freshness import Freshness
 from settlemark._engine.kernel import Kernel
 from settlemark._model.disposition import ELSEWHERE, Disposed, Disposition
-from settlemark._model.effect_class import EffectClass, Outcome
+from settlemark._model.effect_class import Outcome
 from settlemark._model.scope import Scope
 from settlemark._policy.judging import record
 from settlemark._protocol.holdings import Blocked, Txn
@@ -39,7 +39,7 @@ class Splitting:
         for effect in attempt.in_order():
             if not effect.held or effect.outcome is not Outcome.QUEUED:
                 continue
-            if effect.declaration.kind is EffectClass.IRREVERSIBLE:
+            if effect.declaration.can_wait:
                 groups.append([effect])
             elif groups:
                 groups[-1].append(effect)  # it was issued behind that gate, and leaves after it

@@ -204,7 +204,7 @@ class Gates:
             UsageError: the call would act before its end; nothing was run.
         """
         tool = effect.declaration.tool
-        if attempt.parks is None or effect.declaration.kind is not EffectClass.IRREVERSIBLE:
+        if attempt.parks is None or not effect.declaration.can_wait:
             held = ", or declare it irreversible so that it waits for settlement.answer(…)"
             raise UsageError(
                 f"{tool} needs a person's yes, and there is nobody to ask: nothing was run; give"

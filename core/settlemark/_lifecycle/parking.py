@@ -26,7 +26,7 @@ from settlemark._lifecycle.asked.counting import end_unsigned, refuse_unsigned
 from settlemark._lifecycle.recovery import Recovery
 from settlemark._model import json_text
 from settlemark._model.disposition import Disposed, Disposition
-from settlemark._model.effect_class import EffectClass, Outcome
+from settlemark._model.effect_class import Outcome
 from settlemark._policy.service import Asked
 from settlemark._protocol.holdings import Mode, Txn
 from settlemark._protocol.protocol import Protocol
@@ -260,7 +260,7 @@ class Parking:
         """
         asked = yield from self._settling.judge_again(attempt, later=True)
         for effect, said in asked:
-            if effect.declaration.kind is not EffectClass.IRREVERSIBLE:
+            if not effect.declaration.can_wait:
                 yield from self._settling.refuse_unasked(attempt, effect, said)  # nothing else is answered later
         return asked
 
@@ -290,7 +290,7 @@ class Parking:
         held = [e for e in attempt.in_order() if e.held and e.outcome is Outcome.QUEUED]
         chosen = dict(edits)
         if arguments is not None:
-            gate = next(e for e in held if e.declaration.kind is EffectClass.IRREVERSIBLE)
+            gate = next(e for e in held if e.declaration.can_wait)
             chosen[gate.key] = arguments
         likenesses: dict[str, Effect] = {}
         for gate in [e for e in held if e.key in chosen]:  # check all before the first is replaced
@@ -388,7 +388,7 @@ def _gates(
         return tuple(
             {"tool": e.declaration.tool, "key": e.key}
             for e in (attempt.in_order() if attempt is not None else ())
-            if e.held and e.outcome is Outcome.QUEUED and e.declaration.kind is EffectClass.IRREVERSIBLE
+            if e.held and e.outcome is Outcome.QUEUED and e.declaration.can_wait
         )
     return tuple(
         {

@@ -174,6 +174,11 @@ class Declaration:
         return self.probe is not None and self.probe.takes("key")
 
     @property
+    def can_wait(self) -> bool:
+        """Whether a call can wait for a person's yes in a transaction that is put aside: no other is asked later."""
+        return self.kind is EffectClass.IRREVERSIBLE
+
+    @property
     def templates(self) -> tuple[ScopeTemplate, ...]:
         """The templates of all its scopes; a `scope=` function has none."""
         own = (self.scope,) if isinstance(self.scope, ScopeTemplate) else ()

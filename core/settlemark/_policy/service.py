@@ -13,7 +13,7 @@ from settlemark._acts.perform import Program
 from settlemark._attempt.attempt import Attempt
 from settlemark._model.declaration import Declaration
 from settlemark._model.disposition import NOTHING, Disposition
-from settlemark._model.effect_class import EffectClass, Outcome
+from settlemark._model.effect_class import Outcome
 from settlemark._policy.judging import Asking, denied, has_judged, is_judged, judge, record
 from settlemark._policy.policy import Policy
 from settlemark._protocol.protocol import Protocol
@@ -152,14 +152,14 @@ class Judging:
     def judge_again(self, attempt: Attempt, *, sealed: bool = False, later: bool = False) -> Program[list[Asked]]:
         """Have judged what is to leave and was judged by another policy; return what a person is to be asked about.
 
-        Of what is asked about `later`, only irreversible effects can wait for an answer: of others it is not recorded
-        that they were to be, as where it is `sealed`.
+        Of what is asked about `later`, some cannot wait for an answer: of those it is not recorded that they were to
+        be, as where it is `sealed`.
 
         Raises: as `judge`.
         """
         asked: list[Asked] = []
         for effect in _to_leave(attempt):
-            unasked = sealed or (later and effect.declaration.kind is not EffectClass.IRREVERSIBLE)
+            unasked = sealed or (later and not effect.declaration.can_wait)
             said = yield from self.judge(attempt, effect, sealed=unasked)
             if said is not None and said.verdict == "ask":
                 asked.append((effect, said))
